@@ -111,3 +111,15 @@ type DeadLetter struct {
 	Buried   time.Time `json:"buried"`
 	Event    []byte    `json:"event"` // the CloudEvents document as published
 }
+
+// Envelope is an event as it lies in the stream.
+type Envelope struct {
+	Event            Event
+	Raw              []byte // the CloudEvents document as stored
+	Subject          string
+	Sequence         uint64    // in the stream
+	ConsumerSequence uint64    // in the consumer; 0 when read without one
+	Delivered        int       // how often this consumer has handed it out
+	Stored           time.Time // when the stream took it
+	Bad              error     // why Raw does not decode; Event is zero then
+}
