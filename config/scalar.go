@@ -16,8 +16,17 @@ import (
 // Duration is a length of time, written with a unit: 30s, 2m, 1h30m.
 type Duration time.Duration
 
-// String writes the duration as it is read.
-func (d Duration) String() string { return time.Duration(d).String() }
+// String writes the duration as people write it: 168h, not 168h0m0s.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
 
 // MarshalText writes the duration as it is read.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
