@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -87,3 +89,28 @@ func (e *Outage) Error() string {
 
 // Unwrap gives the cleaned cause.
 func (e *Outage) Unwrap() error { return e.Err }
+
+// ErrRefused says that the client did not send the call at all. The error is an
+// *Error with code INVALID_INPUT besides, so that it is handled like one of Envoy's.
+var ErrRefused = errors.New("refused before sending")
+
+// refuse makes the error of a call that is not sent. The problem holds no value
+// that the caller gave.
+func refuse(tool Tool, field, problem string) error {
+	return fmt.Errorf("%w: %s: %w", ErrRefused, problem, &Error{Tool: tool, Code: CodeInvalidInput, Fields: []string{field}})
+}
+
+// Known tells whether the contract names the code. Use it before a code becomes
+// a metric's label.
+func (c Code) Known() bool {
+	switch c {
+	case CodeInvalidInput, CodeUnauthenticated, CodeNotAllowed, CodeServiceNotEnabled, CodeNotFound,
+		CodeIdempotencyConflict, CodeActivePurchaseExists, CodeStateConflict, CodeNoRail, CodeRateLimited,
+		CodeUnavailable, CodeClientUpdateRequired:
+		return true
+	case CodeNone:
+		return false
+	default:
+		return false
+	}
+}
