@@ -1,0 +1,198 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/telemetry"
+)
+
+// start runs a server and gives its address, a way to end it and what Run returns.
+func start(t *testing.T, o telemetry.ServerOptions) (url string, stop func(), done <-chan error) {
+	t.Helper()
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	server, err := telemetry.NewServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		result <- server.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-finished; http.DefaultClient.CloseIdleConnections() })
+	return "http://" + server.Addr().String(), cancel, result
+}
+
+func get(t *testing.T, url, token, accept string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", token)
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestHealthNamesWhatIsMissing(t *testing.T) {
+	health := telemetry.NewHealth("nats", "redis")
+	url, _, _ := start(t, telemetry.ServerOptions{Health: health})
+
+	health.Set("redis", errors.New("no route"))
+	if status, body := get(t, url+"/readyz", "", ""); status != 503 || body != "not ready\nnats: is starting\nredis: no route\n" {
+		t.Errorf("readyz: %d %q", status, body)
+	}
+	if status, body := get(t, url+"/readyz", "", "application/json"); status != 503 ||
+		!strings.Contains(body, `"missing":[{"name":"nats","reason":"is starting"},{"name":"redis","reason":"no route"}]`) {
+		t.Errorf("readyz as JSON: %d %q", status, body)
+	}
+	if status, body := get(t, url+"/healthz", "", ""); status != 200 || body != "alive\n" {
+		t.Errorf("healthz: %d %q", status, body)
+	}
+
+	health.Set("nats", nil)
+	health.Remove("redis")
+	if status, body := get(t, url+"/readyz", "", ""); status != 200 || body != "ready\n" {
+		t.Errorf("readyz: %d %q", status, body)
+	}
+	if !health.Ready() {
+		t.Error("not ready")
+	}
+}
+
+func TestTokenGuardsAllButHealth(t *testing.T) {
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /v1/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
+	token := "s3cret"
+	var tokenErr error
+	url, _, _ := start(t, telemetry.ServerOptions{
+		Token:    func(context.Context) (string, error) { return token, tokenErr },
+		Registry: telemetry.NewRegistry(),
+		Pages:    pages,
+	})
+	tests := []struct {
+		path, token string
+		want        int
+	}{
+		{"/healthz", "", 200},
+		{"/readyz", "", 200},
+		{"/metrics", "", 401},
+		{"/metrics", "Bearer wrong", 401},
+		{"/metrics", "Basic s3cret", 401},
+		{"/metrics", "Bearer s3cret", 200},
+		{"/v1/page", "", 401},
+		{"/v1/page", "bearer s3cret", 200},
+		{"/nothing", "", 401},
+		{"/nothing", "Bearer s3cret", 404},
+	}
+	for _, tt := range tests {
+		if status, body := get(t, url+tt.path, tt.token, ""); status != tt.want || strings.Contains(body, token) {
+			t.Errorf("%s with %q: %d %q, want %d", tt.path, tt.token, status, body, tt.want)
+		}
+	}
+
+	tokenErr = errors.New("file is gone")
+	if status, _ := get(t, url+"/metrics", "Bearer s3cret", ""); status != 503 {
+		t.Errorf("unreadable token: %d", status)
+	}
+	token, tokenErr = "", nil
+	if status, _ := get(t, url+"/metrics", "Bearer ", ""); status != 503 {
+		t.Errorf("empty token: %d", status)
+	}
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	url, _, _ := start(t, telemetry.ServerOptions{Registry: telemetry.NewRegistry()})
+	if status, body := get(t, url+"/metrics", "", ""); status != 200 || !strings.Contains(body, "go_goroutines ") {
+		t.Errorf("%d %.200q", status, body)
+	}
+}
+
+func TestRequestsUnderWayFinish(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		_, _ = io.WriteString(w, "whole")
+	})
+	url, stop, done := start(t, telemetry.ServerOptions{Pages: pages, Grace: time.Minute})
+	answer := make(chan string, 1)
+	go func() {
+		_, body := get(t, url+"/", "", "")
+		answer <- body
+	}()
+	<-entered
+	stop()
+	close(leave)
+	if body := <-answer; body != "whole" {
+		t.Errorf("answer %q", body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamsAreToldAndEndWithoutError(t *testing.T) {
+	entered := make(chan struct{})
+	pages := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+	})
+	url, stop, done := start(t, telemetry.ServerOptions{Pages: pages, Grace: 200 * time.Millisecond})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		get(t, url+"/", "", "")
+	}()
+	<-entered
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+func TestPortInUseIsKnownAtOnce(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if _, err := telemetry.NewServer(t.Context(), telemetry.ServerOptions{Listen: listener.Addr().String()}); err == nil {
+		t.Error("a port in use was opened")
+	}
+}
+
+func TestB17_ListenerOnIPv6(t *testing.T) {
+	url, _, _ := start(t, telemetry.ServerOptions{Listen: "[::1]:0"})
+	if !strings.HasPrefix(url, "http://[::1]:") {
+		t.Errorf("address %s", url)
+	}
+	if status, _ := get(t, url+"/healthz", "", ""); status != 200 {
+		t.Errorf("status %d", status)
+	}
+}
