@@ -156,7 +156,7 @@ type Purchase struct {
 	Reading         ReadingInfo  `json:"reading"`
 	Previous        *Previous    `json:"previous"`
 	Situation       Situation    `json:"situation"`
-	SituationSince  time.Time    `json:"situation_since"`
+	SituationSince  time.Time    `json:"situation_since,omitzero"`
 	SituationBasis  string       `json:"situation_basis"`
 	Certain         bool         `json:"certain"`
 	Money           Money        `json:"money"`
@@ -194,8 +194,8 @@ type Purchase struct {
 	AgentReport     string       `json:"agent_report,omitempty"`
 	Support         Support      `json:"support"`
 	Masked          int          `json:"masked,omitempty"` // pieces of free text masked by the scrubber
-	CreatedAt       time.Time    `json:"created_at"`
-	UpdatedAt       time.Time    `json:"updated_at"`
+	CreatedAt       time.Time    `json:"created_at,omitzero"`
+	UpdatedAt       time.Time    `json:"updated_at,omitzero"`
 }
 
 // Notice is data of connection notices.
@@ -204,11 +204,11 @@ type Notice struct {
 	Kind       NoticeKind `json:"kind"`
 	PurchaseID string     `json:"purchase_id,omitempty"`
 	Sink       string     `json:"sink,omitempty"`
-	Text       string     `json:"text"`              // written by us: what happened and what to do
-	Code       string     `json:"code,omitempty"`    // Envoy's error.code or another word from a closed set
-	Fields     []string   `json:"fields,omitempty"`  // error.fields[].path
-	Count      int64      `json:"count,omitempty"`   // how many, where it counts
-	Support    Support    `json:"support,omitempty"` // of the reply that caused it
+	Text       string     `json:"text"`             // written by us: what happened and what to do
+	Code       string     `json:"code,omitempty"`   // Envoy's error.code or another word from a closed set
+	Fields     []string   `json:"fields,omitempty"` // error.fields[].path
+	Count      int64      `json:"count,omitempty"`  // how many, where it counts
+	Support    Support    `json:"support,omitzero"` // of the reply that caused it
 }
 
 // Event is a CloudEvents 1.0 document. Exactly one of Purchase and Notice is

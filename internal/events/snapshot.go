@@ -40,7 +40,7 @@ type Question struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
 	Prompt  string    `json:"prompt,omitempty"`
-	AskedAt time.Time `json:"asked_at"`
+	AskedAt time.Time `json:"asked_at,omitzero"`
 }
 
 // Approval is the state of the user's consent.
@@ -74,7 +74,7 @@ type Receipt struct {
 	CardNetwork      string    `json:"card_network,omitempty"`
 	CardLast4        string    `json:"card_last4,omitempty"`
 	MerchantOrderRef string    `json:"merchant_order_ref,omitempty"`
-	CompletedAt      time.Time `json:"completed_at"`
+	CompletedAt      time.Time `json:"completed_at,omitzero"`
 }
 
 // Chain links a purchase with the one it replaced and the one that replaced it.
@@ -161,7 +161,9 @@ type Facts struct {
 	Connection string
 	// Stopped: the newest status reply about this purchase said next.action stop.
 	Stopped bool
-	// PassedApproval: our own history saw it approved, processing, ready or verifying.
+	// PassedApproval: our own history saw it approved, processing, ready or
+	// verifying. Set it as well where that history does not reach back to before
+	// approval: what nobody watched proves nothing.
 	PassedApproval bool
 	Held           HeldAnswer
 	// ServerTime is Envoy's clock in the reply, zero if it gave none.
@@ -173,6 +175,10 @@ type Facts struct {
 	UserActionText string
 	UserActionBy   *time.Time
 	Support        Support
+	// GivenSituation and GivenMoney are the words of an MCP reply; they stand as
+	// given. Empty over HTTP.
+	GivenSituation Situation
+	GivenMoney     Money
 	// ChainRoot is the oldest known purchase of the chain of supersedings; empty: the purchase itself.
 	ChainRoot string
 	// TraceParent is the W3C trace context of the read, if traced.
