@@ -116,7 +116,11 @@ func (c *Client) Status(ctx context.Context, r StatusRequest) (*Status, error) {
 			return nil
 		}
 		s = &Status{Meta: e.meta, Purchase: *d.purchase("purchase", e.purchase), Next: e.next, UserAction: e.userAction}
-		if d.fault == nil && s.Purchase.PurchaseID != r.Purchase && s.Purchase.IdempotencyKey != r.Purchase {
+		asked := s.Purchase.IdempotencyKey
+		if ValidPurchaseID(r.Purchase) {
+			asked = s.Purchase.PurchaseID
+		}
+		if d.fault == nil && asked != r.Purchase {
 			return errForeign
 		}
 		s.Unknown = d.unknown

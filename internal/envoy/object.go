@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -245,8 +246,9 @@ func (o *object) momentOrNull(name string) *time.Time {
 
 func (d *decoder) moment(path string, v []byte) time.Time {
 	var t time.Time
-	// UnmarshalText is strict about RFC 3339, time.Parse is not.
-	if err := t.UnmarshalText([]byte(unquote(v))); err != nil {
+	text := unquote(v)
+	// UnmarshalText is stricter about RFC 3339 than time.Parse, but for the comma.
+	if err := t.UnmarshalText([]byte(text)); err != nil || strings.Contains(text, ",") {
 		d.fail(path, "is not an RFC 3339 time")
 		return time.Time{}
 	}

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -39,6 +40,13 @@ const (
 // TLS offers it, TLS 1.2 at least, no compression, no redirects, no cookies. Call
 // its CloseIdleConnections at the end.
 func NewHTTPClient(o HTTPOptions) *http.Client {
+	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	return newHTTPClient(o, dial)
+}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newHTTPClient(o HTTPOptions, dial dialFunc) *http.Client {
 	if o.DialsPerHost <= 0 {
 		o.DialsPerHost = 8
 	}
@@ -54,7 +62,7 @@ func NewHTTPClient(o HTTPOptions) *http.Client {
 	}
 	t := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
 		TLSHandshakeTimeout:    handshakeTimeout,
 		Protocols:              p,
