@@ -5,6 +5,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,7 @@ type Notification struct {
 	Thread       map[string]string // what the sink's last Receipt about this chain said; nil at first
 	Replay       bool              // a dead letter, replayed
 	Attempt      int               // from 1
+	Reminded     int               // which reminder this is, from 1; the same over retries
 	Held         int               // changes held back by pacing since the last notification
 }
 
@@ -121,3 +123,12 @@ func (f *Failure) Error() string {
 
 // Unwrap gives the cleaned cause.
 func (f *Failure) Unwrap() error { return f.Err }
+
+// At names the sink in the text of the failure.
+func (f *Failure) At(sink string) *Failure {
+	if f.Err == nil {
+		f.Err = errors.New("no further cause")
+	}
+	f.Err = fmt.Errorf("sink %s: %w", sink, f.Err)
+	return f
+}

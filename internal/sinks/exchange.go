@@ -1,0 +1,203 @@
+package sinks
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/secret"
+)
+
+const (
+	// MaxExcerpt is the most of an answer that is kept, in bytes.
+	MaxExcerpt = 8 << 10
+	// maxDrain is how much more is read so that the connection can be used again.
+	maxDrain = 64 << 10
+	// bodyTime bounds the reading of a body whose status is known already.
+	bodyTime = time.Second
+	// maxRetryAfter bounds what a receiver may ask for.
+	maxRetryAfter = time.Hour
+)
+
+// Answer is what a receiver said, bounded.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // bounded
+}
+
+// Bounds limit the reading of an answer's body. The zero value is right for
+// receivers whose status says it all.
+type Bounds struct {
+	Keep int64         // bytes kept; zero: MaxExcerpt
+	Time time.Duration // for the body, after the headers; zero: 1 s
+}
+
+// Exchange sends one request, once, and reads a bounded part of the answer. Any
+// answer at all, whatever its status, is no error; a missing one is a *Failure,
+// cleaned of addresses and of the given secrets. ctx bounds everything. The
+// verdict is Down while no connection was made and Temporary afterwards, when the
+// receiver may have seen the request.
+func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, secrets ...secret.Value) (Answer, error) {
+	if b.Keep == 0 {
+		b.Keep = MaxExcerpt
+	}
+	if b.Time == 0 {
+		b.Time = bodyTime
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var p phase
+	r = r.WithContext(httptrace.WithClientTrace(ctx, p.trace()))
+	resp, err := c.Do(r)
+	if err != nil {
+		return Answer{}, p.failure(err, secrets)
+	}
+	// The status decides; a body that drips must not hold the try up to its whole time.
+	timer := time.AfterFunc(b.Time, cancel)
+	defer timer.Stop()
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: ReadBounded(resp, b.Keep)}, nil
+}
+
+// ReadBounded keeps at most n bytes of a body, reads at most 64 KiB more so that
+// the connection can be used again, and closes it. What cannot be read is left
+// out: the status has decided already.
+func ReadBounded(resp *http.Response, n int64) []byte {
+	defer resp.Body.Close()
+	kept, err := io.ReadAll(io.LimitReader(resp.Body, n))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+	}
+	return kept
+}
+
+// phase is how far a request came. The transport may still be dialling for it in
+// the background when the request is over, hence the atomics.
+type phase struct {
+	resolved, connecting, handshaking, connected atomic.Bool
+}
+
+func (p *phase) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		DNSStart:          func(httptrace.DNSStartInfo) { p.resolved.Store(false) },
+		DNSDone:           func(i httptrace.DNSDoneInfo) { p.resolved.Store(i.Err == nil) },
+		ConnectStart:      func(string, string) { p.connecting.Store(true) },
+		TLSHandshakeStart: func() { p.handshaking.Store(true) },
+		GotConn:           func(httptrace.GotConnInfo) { p.connected.Store(true) },
+	}
+}
+
+func (p *phase) failure(err error, secrets []secret.Value) *Failure {
+	f := &Failure{Verdict: Down, Reason: p.reason(err), Err: secret.Redact(err, secrets...)}
+	if p.connected.Load() || errors.Is(err, context.Canceled) {
+		f.Verdict = Temporary
+	}
+	return f
+}
+
+func (p *phase) reason(err error) Reason {
+	var blocked *BlockedError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &blocked):
+		return ReasonBlocked
+	case errors.As(err, &dns):
+		return ReasonDNS
+	case isTLS(err), !p.connected.Load() && p.handshaking.Load():
+		return ReasonTLS
+	case isTimeout(err), errors.Is(err, context.Canceled):
+		if !p.connected.Load() && p.connecting.Load() {
+			return ReasonDial
+		}
+		return ReasonTimeout
+	case !p.connected.Load():
+		return ReasonDial
+	case IsReset(err):
+		return ReasonReset
+	default:
+		return ReasonProtocol
+	}
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func isTLS(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var host x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	return errors.As(err, &cert) || errors.As(err, &record) || errors.As(err, &alert) ||
+		errors.As(err, &host) || errors.As(err, &authority)
+}
+
+// IsReset reports whether the other side ended the connection.
+func IsReset(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+}
+
+// NetworkFailure classifies an error of a connection that a sink handles itself:
+// Down while nothing was connected, Temporary afterwards.
+func NetworkFailure(err error, connected bool, secrets ...secret.Value) *Failure {
+	var p phase
+	p.connected.Store(connected)
+	p.connecting.Store(!connected)
+	return p.failure(err, secrets)
+}
+
+// CleanError takes addresses and the given secrets out of an error.
+func CleanError(err error, secrets ...secret.Value) error { return secret.Redact(err, secrets...) }
+
+// Excerpt is a short, masked, single-line part of an answer, for audit records
+// and errors: at most 200 bytes, without control characters.
+func Excerpt(body []byte, secrets ...secret.Value) string {
+	const limit = 200
+	text := secret.RedactText(strings.ToValidUTF8(string(body), ""), secrets...)
+	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r >= 0x7f && r < 0xa0 {
+		return ' '
+	}
+	return r
+}
+
+// RetryAfter reads the wait that an answer asks for, in seconds (whole or
+// decimal) or as a date, at most one hour; zero: it asked for none.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if text == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if math.IsNaN(seconds) || seconds <= 0 {
+			return 0
+		}
+		return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
+	}
+	at, err := http.ParseTime(text)
+	if err != nil || !at.After(now) {
+		return 0
+	}
+	return min(at.Sub(now), maxRetryAfter)
+}

@@ -1,0 +1,189 @@
+// Package words turns a notification into plain sentences, once for all sinks.
+//
+// One table (table.go) says every situation, money word, reason code and notice;
+// Of puts them together with the facts of an event into a Message, and the sinks
+// only format that. Two rules hold for every sentence: nothing is claimed about
+// money that the event's money word does not say, and where money may have moved
+// unseen, nobody is left in doubt that paying again is wrong. Text that came from
+// outside is made harmless by Plain before it enters a Message, but is not escaped
+// for any format: that is the sink's part.
+package words
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks"
+)
+
+// Message is a notification in words, without any markup.
+type Message struct {
+	Title   string   // what is the matter, a few words
+	Subject string   // Title with what it is about, one line
+	Lines   []string // sentences of ours
+	Quotes  []Quote  // what others said, word for word
+	Facts   []Fact
+	Footer  []string // where it came from: event, revision, subscription
+	Tone    Tone
+	Urgent  bool
+}
+
+// Quote is a text of somebody else.
+type Quote struct {
+	By   string // who says it: "Envoy says"
+	Text string
+}
+
+// Fact is a name and a value. At is set where the value is a moment.
+type Fact struct {
+	Name  string
+	Value string
+	At    time.Time
+}
+
+// limits of single pieces, in UTF-16 units; sinks cut further where they must.
+const (
+	nameLimit  = 120
+	quoteLimit = 2000
+	listItems  = 10
+)
+
+// Of says a notification. Times are written in loc; nil: UTC.
+func Of(n sinks.Notification, loc *time.Location) Message {
+	if loc == nil {
+		loc = time.UTC
+	}
+	w := writer{n: n, loc: loc}
+	switch {
+	case n.Event.Purchase != nil:
+		w.purchase(n.Event.Purchase)
+	case n.Event.Notice != nil:
+		w.notice(n.Event.Notice)
+	default:
+		w.m.Title, w.m.Tone = "Notification", ToneCalm
+	}
+	w.kind()
+	w.footer()
+	w.m.Urgent = n.Urgent
+	return w.m
+}
+
+type writer struct {
+	n   sinks.Notification
+	loc *time.Location
+	m   Message
+}
+
+func (w *writer) line(s string) {
+	if s != "" {
+		w.m.Lines = append(w.m.Lines, s)
+	}
+}
+
+func (w *writer) fact(name, value string) {
+	if value != "" {
+		w.m.Facts = append(w.m.Facts, Fact{Name: name, Value: value})
+	}
+}
+
+func (w *writer) moment(name string, at *time.Time) {
+	if at != nil && !at.IsZero() {
+		w.m.Facts = append(w.m.Facts, Fact{Name: name, Value: Moment(*at, w.loc), At: *at})
+	}
+}
+
+func (w *writer) quote(by, text string) {
+	if text = Cut(Plain(text), quoteLimit, Units); text != "" {
+		w.m.Quotes = append(w.m.Quotes, Quote{by, text})
+	}
+}
+
+// Moment writes a time with its zone.
+func Moment(t time.Time, loc *time.Location) string {
+	return t.In(loc).Format("2 Jan 2006 15:04:05 MST")
+}
+
+// Amount writes a sum: as Envoy displays it, else its digits. The zero Amount is "".
+func Amount(a events.Amount) string {
+	if d := Cut(Plain(a.Display), nameLimit, Units); d != "" {
+		return d
+	}
+	if a.Currency == "" {
+		return ""
+	}
+	return Plain(a.Currency) + " " + Major(a.Minor)
+}
+
+// Major writes an amount of hundredths digit for digit: 249900 is "2499.00".
+func Major(minor int64) string {
+	sign := ""
+	magnitude := uint64(minor)
+	if minor < 0 {
+		sign, magnitude = "-", -magnitude
+	}
+	s := strconv.FormatUint(magnitude, 10)
+	if len(s) < 3 {
+		s = strings.Repeat("0", 3-len(s)) + s
+	}
+	return sign + s[:len(s)-2] + "." + s[len(s)-2:]
+}
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+func name(s string) string { return Cut(Plain(s), nameLimit, Units) }
+
+// kind puts before the title why the message goes out.
+func (w *writer) kind() {
+	prefix := ""
+	switch w.n.Kind {
+	case sinks.KindUpdate:
+		prefix = "Changed: "
+	case sinks.KindRemind:
+		prefix = "Still open: "
+	case sinks.KindResolve:
+		prefix = "Alarm over: "
+		w.m.Tone = resolvedTone(w.n.Event)
+	case sinks.KindTest:
+		prefix = "Test: "
+		w.m.Lines = append([]string{"This is a test of the sink, sent by an operator. Nothing happened."}, w.m.Lines...)
+	case sinks.KindEvent, sinks.KindOpen:
+	}
+	if w.n.Replay {
+		prefix = "Replayed: " + prefix
+	}
+	about := w.m.Subject
+	w.m.Title = prefix + w.m.Title
+	w.m.Subject = w.m.Title
+	if about != "" {
+		w.m.Subject += ": " + about
+	}
+}
+
+// resolvedTone keeps the tone of trouble for an alarm that ended in other trouble.
+func resolvedTone(e events.Event) Tone {
+	if p := e.Purchase; p != nil && !p.Unsettled {
+		return ToneGood
+	}
+	if e.Purchase != nil {
+		return ToneWarn
+	}
+	return ToneGood
+}
+
+func (w *writer) footer() {
+	add := func(label, value string) {
+		if value != "" {
+			w.m.Footer = append(w.m.Footer, label+" "+value)
+		}
+	}
+	add("event", name(w.n.Event.ID))
+	if p := w.n.Event.Purchase; p != nil {
+		add("revision", digits(p.Reading.Revision))
+	}
+	add("subscription", name(w.n.Subscription))
+	if w.n.Held > 0 {
+		w.m.Footer = append(w.m.Footer, digits(int64(w.n.Held))+" more since the last message")
+	}
+}
