@@ -24,12 +24,27 @@ const (
 // Load reads and checks a configuration file and all that it refers to: secrets in files and variables, certificates,
 // templates, folders. Commands are not run. What is wrong comes back as [Errors], all of it at once.
 func Load(path string) (*Config, error) {
+	return load(path, everyRole, func(*Config) error { return nil })
+}
+
+// LoadFor reads and checks a configuration file for one role. It is as strict as [Load] about the file itself, but of
+// what the file refers to it looks only at what the role reads, so that a notifier need not hold a token for Envoy.
+// What the role cannot do without is checked too, as by [Config.ForRole].
+func LoadFor(path string, role Role) (*Config, error) {
+	return load(path, role, func(c *Config) error { return c.ForRole(role) })
+}
+
+func load(path string, role Role, more func(*Config) error) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, Errors{{File: path, Problem: err.Error()}}
 	}
 	cfg, mistakes := parse(path, data)
-	mistakes = append(mistakes, cfg.checkReferences()...)
+	mistakes = append(mistakes, cfg.checkReferences(role)...)
+	var missing Errors
+	if errors.As(more(cfg), &missing) {
+		mistakes = append(mistakes, missing...)
+	}
 	if err := mistakes.orNil(); err != nil {
 		return nil, err
 	}

@@ -16,13 +16,13 @@ import (
 // CheckReferences reports as [Errors] what the configuration names and does not exist or cannot be read: files and
 // variables with secrets, certificates, templates, folders, time zones. Secrets are read and forgotten; commands are
 // not run.
-func (c *Config) CheckReferences() error { return c.checkReferences().orNil() }
+func (c *Config) CheckReferences() error { return c.checkReferences(everyRole).orNil() }
 
-func (c *Config) checkReferences() Errors {
+func (c *Config) checkReferences(role Role) Errors {
 	k := c.checker()
-	c.eachSource(k.readable)
-	c.eachPath(k.exists)
-	if c.ConnectionsDir != "" {
+	c.eachSource(role, k.readable)
+	c.eachPath(role, k.exists)
+	if c.ConnectionsDir != "" && role.watches() {
 		if info, err := os.Stat(string(c.ConnectionsDir)); err != nil {
 			k.add("connections_dir", outside(err), "")
 		} else if !info.IsDir() {
@@ -32,13 +32,18 @@ func (c *Config) checkReferences() Errors {
 	return k.errs
 }
 
-// eachSource visits every reference to a secret with its path.
-func (c *Config) eachSource(visit func(path string, s secret.Source)) {
+// eachSource visits every reference to a secret that a role reads, with its path.
+func (c *Config) eachSource(role Role, visit func(path string, s secret.Source)) {
 	visit("nats.credentials", c.NATS.Credentials)
 	visit("redis.password", c.Redis.Password)
 	visit("http.token", c.HTTP.Token)
-	for i, conn := range c.Connections {
-		visit(fmt.Sprintf("connections[%d].token", i), conn.Token)
+	if role.watches() {
+		for i, conn := range c.Connections {
+			visit(fmt.Sprintf("connections[%d].token", i), conn.Token)
+		}
+	}
+	if !role.delivers() {
+		return
 	}
 	for i, s := range c.Sinks {
 		path := fmt.Sprintf("sinks[%d]", i)
@@ -61,8 +66,8 @@ func (c *Config) eachSource(visit func(path string, s secret.Source)) {
 	}
 }
 
-// eachPath visits every file that is no secret, or is read as a whole by others, with its path.
-func (c *Config) eachPath(visit func(path string, file Path)) {
+// eachPath visits every file that a role reads and that is not a reference to a secret, with its path.
+func (c *Config) eachPath(role Role, visit func(path string, file Path)) {
 	certificates := func(path string, t TLS) {
 		visit(path+".tls.ca", t.CA)
 		visit(path+".tls.cert", t.Cert)
@@ -70,6 +75,9 @@ func (c *Config) eachPath(visit func(path string, file Path)) {
 	}
 	certificates("nats", c.NATS.TLS)
 	certificates("redis", c.Redis.TLS)
+	if !role.delivers() {
+		return
+	}
 	for i, s := range c.Sinks {
 		path := fmt.Sprintf("sinks[%d]", i)
 		if s.Email != nil {

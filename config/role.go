@@ -8,14 +8,22 @@ const (
 	RoleHerald   Role = "herald"   // everything in one process
 	RoleWatcher  Role = "watcher"  // watches only
 	RoleNotifier Role = "notifier" // delivers only
+
+	everyRole Role = "" // as for herald, which reads all of it
 )
+
+// watches reports whether a role reads from Envoy.
+func (r Role) watches() bool { return r != RoleNotifier }
+
+// delivers reports whether a role sends to sinks.
+func (r Role) delivers() bool { return r != RoleWatcher }
 
 // NeedsRedis reports whether a role shares its state with other processes and so cannot do without Redis.
 func NeedsRedis(role Role) bool {
 	switch role {
 	case RoleWatcher, RoleNotifier:
 		return true
-	case RoleHerald:
+	case RoleHerald, everyRole:
 	}
 	return false
 }
@@ -31,7 +39,7 @@ func (c *Config) ForRole(role Role) error {
 			k.add("redis.url", "is missing", "the role "+string(role)+" shares its state with other processes")
 		}
 	}
-	if role != RoleNotifier && len(c.Connections) == 0 && c.ConnectionsDir == "" {
+	if role.watches() && len(c.Connections) == 0 && c.ConnectionsDir == "" {
 		k.add("connections", "is empty", "the role "+string(role)+" needs a connection to watch, or connections_dir")
 	}
 	return k.errs.orNil()

@@ -60,7 +60,7 @@ type Email struct {
 // Webhook is an HTTP receiver.
 type Webhook struct {
 	URL         Text            `yaml:"url" doc:"Address of the receiver, or a reference to it when it holds a secret." required:"true"`
-	Secrets     []secret.Source `yaml:"secrets" doc:"Signing secrets. Each signs every delivery, so that they can be exchanged without a gap."`
+	Secrets     []secret.Source `yaml:"secrets" doc:"Signing secrets. Each signs every delivery, so that they can be exchanged without a gap. For the preset pagerduty the first is its routing key."`
 	Timeout     Duration        `yaml:"timeout" doc:"Longest time of one try."`
 	Headers     map[string]Text `yaml:"headers" doc:"Further headers. A value that is secret is a reference."`
 	TLS         TLS             `yaml:"tls" doc:"Certificates for the connection to the receiver."`

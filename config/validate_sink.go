@@ -150,6 +150,9 @@ func (k *checker) webhook(w *Webhook, path string) {
 	if w.Preset != PresetNone {
 		k.enum(path+".preset", w.Preset)
 	}
+	if w.Preset == PresetPagerDuty && len(w.Secrets) == 0 {
+		k.add(path+".secrets", "is missing", "pagerduty takes the first as its routing key")
+	}
 	if w.Preset != PresetNone && w.Template != "" {
 		k.add(path+".template", "stands beside preset", "one of them makes the body")
 	}
