@@ -41,7 +41,7 @@ func (a *agenda) Pop() any {
 // laterLocked puts do on the agenda, after a delay of simulated people. With a purchase it lapses when that changes.
 func (s *Sim) laterLocked(after time.Duration, p *purchase, do func()) {
 	s.seq++
-	e := entry{at: s.now().Add(s.scaled(after)), seq: s.seq, p: p, do: do}
+	e := entry{at: s.momentLocked().Add(s.scaled(after)), seq: s.seq, p: p, do: do}
 	if p != nil {
 		e.gen = p.gen
 	}
@@ -66,13 +66,30 @@ func (s *Sim) peekLocked() (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// doNextLocked takes the next entry off the agenda and does it.
+func (s *Sim) doNextLocked() {
+	e := heap.Pop(&s.agenda).(entry)
+	s.moment = e.at
+	e.do()
+	s.moment = time.Time{}
+}
+
+// momentLocked is when something ought to be happening. Delays count from it, so that a timer that comes late changes
+// neither what happens nor in which order.
+func (s *Sim) momentLocked() time.Time {
+	if s.moment.IsZero() {
+		return s.now()
+	}
+	return s.moment
+}
+
 // Run works the agenda off by timers until the context ends, and then returns nil.
 func (s *Sim) Run(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		next, ok := s.peekLocked()
 		for ok && !next.After(s.now()) {
-			heap.Pop(&s.agenda).(entry).do()
+			s.doNextLocked()
 			next, ok = s.peekLocked()
 		}
 		wait := time.Hour
@@ -99,7 +116,7 @@ func (s *Sim) Step() bool {
 	next, ok := s.peekLocked()
 	if ok {
 		s.jumpLocked(next)
-		heap.Pop(&s.agenda).(entry).do()
+		s.doNextLocked()
 	}
 	return ok
 }
@@ -115,7 +132,7 @@ func (s *Sim) Advance(d time.Duration) {
 			break
 		}
 		s.jumpLocked(next)
-		heap.Pop(&s.agenda).(entry).do()
+		s.doNextLocked()
 	}
 	s.jumpLocked(end)
 }

@@ -84,7 +84,7 @@ func (s *Sim) Put(userID string, p Purchase) (string, error) {
 
 func (s *Sim) addLocked(u *user, p Purchase, life Life) *purchase {
 	if p.ID == "" {
-		p.ID = "pur_" + s.mint.hex32()
+		p.ID = s.newIDLocked()
 	}
 	if p.Key == "" {
 		p.Key = s.mint.key()
@@ -113,6 +113,12 @@ func (s *Sim) addLocked(u *user, p Purchase, life Life) *purchase {
 	s.followMoneyLocked(c)
 	s.recordLocked(c)
 	return c
+}
+
+// newIDLocked depends on nothing but the seed and how many purchases there are: no reading changes it.
+func (s *Sim) newIDLocked() string {
+	n := mix(mix(s.opts.Seed) ^ uint64(len(s.order)))
+	return fmt.Sprintf("pur_%016x%016x", n, mix(n))
 }
 
 // Transition changes a purchase by hand: fn edits the truth, the revision goes up by one unless fn set another, what

@@ -58,8 +58,9 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply := do(r.Context(), c)
-	if reply == nil || r.Context().Err() != nil {
-		return // nobody is listening any more
+	if reply == nil {
+		reset(w) // the caller went away, or the server is stopping: an empty 200 would be a lie
+		return
 	}
 	if c.fault != nil && s.breakAfter(w, c, reply) {
 		return

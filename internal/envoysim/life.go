@@ -116,7 +116,7 @@ func (s *Sim) fromProcessing(p *purchase) Step {
 func (s *Sim) fromReady(p *purchase) (Step, bool) {
 	r := p.rng
 	soon := between(r, 3*time.Second, 45*time.Second)
-	expire := p.now.Handout.ExpiresAt.Sub(s.now())
+	expire := p.now.Handout.ExpiresAt.Sub(s.momentLocked())
 	unused := s.failure(p, time.Duration(float64(max(expire, 0))*s.opts.Speed), "ORDER_CARD_EXPIRED_UNUSED")
 	if p.now.Rail != GiftCard && chance(r, s.opts.Quirks.EnvoyTakesOver) {
 		return Step{After: soon, State: Processing, Rail: OperatedCheckout, Route: ByEnvoy, RailReason: "RAIL_FALLBACK_SITE_BLOCKED"}, true

@@ -43,6 +43,7 @@ type Sim struct {
 	order    []*purchase
 	agents   []*agentLife
 	agenda   agenda
+	moment   time.Time // when the entry at work was due; zero between entries
 	seq      uint64
 	wake     chan struct{} // tells Run that something nearer came up
 	holds    int

@@ -117,6 +117,9 @@ func (s *Sim) otherLocked(r *reply) *wirePurchase {
 	if r.Purchase != nil {
 		own = r.Purchase.PurchaseID
 	}
+	if d, ok := r.Data.(accountData); ok && d.Account.Active != nil && *d.Account.Active != nil {
+		own = (*d.Account.Active).PurchaseID
+	}
 	for i := len(s.order) - 1; i >= 0 && i >= len(s.order)-2; i-- {
 		if p := s.order[i]; p.now.ID != own {
 			return p.now.wire()

@@ -82,12 +82,13 @@ func (s *Sim) startLocked(t *token, spec Spec) *purchase {
 	c.steps = append([]Step(nil), spec.Steps...)
 	if old != nil {
 		s.supersedeLocked(old, c.now.ID)
+		s.liveLocked(old)
 	}
 	s.liveLocked(c)
 	return c
 }
 
-// supersedeLocked ends a purchase in favour of another, which it may fail to name.
+// supersedeLocked ends a purchase in favour of another, which it may fail to name. Its own money may stay open.
 func (s *Sim) supersedeLocked(old *purchase, by string) {
 	lost := chance(old.rng, s.opts.Quirks.LostSuccessor)
 	s.changeLocked(old, func(n *Purchase) {
@@ -96,7 +97,6 @@ func (s *Sim) supersedeLocked(old *purchase, by string) {
 			n.SupersededBy = ""
 		}
 	})
-	s.liveLocked(old)
 }
 
 // maxTotal is the largest total, in paise, that any rail takes.
