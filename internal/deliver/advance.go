@@ -1,0 +1,264 @@
+package deliver
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/route"
+	"github.com/heraldbridge/herald/internal/sinks"
+)
+
+const (
+	patience  = 3                      // tries of an event for which newer ones of its lane wait
+	plainness = 3                      // tries of an event that is plainly refused
+	stepBack  = 500 * time.Millisecond // by which a newer message comes after the older one that it waits for
+	buryAgain = 5 * time.Second
+)
+
+// advance brings the lane's oldest items to where they wait for something: a
+// place to send, their time, a write, a burial.
+func (s *session) advance(ln *lane) {
+	for !ln.busy && len(ln.items) > 0 {
+		it, now := ln.items[0], time.Now()
+		st := &ln.rec.standing
+		try := st.Tries[it.eventID()]
+		switch {
+		case s.said(ln, it):
+			s.absorb(ln, it)
+		case it.bury != nil:
+			s.startBurial(ln, it)
+			return
+		case it.msg.Bad != nil:
+			it.bury = s.deadLetter(it, CauseUndecodable, it.msg.Bad.Error(), try)
+		case s.leftOver(it):
+			s.settle(ln, it, OutcomeSkipped, "older than the sink", false)
+		case s.o.NewestOnly && ln.newer(it):
+			s.collapse(ln, it)
+		case try.Count >= patience && len(ln.items) > 1 && !it.timer:
+			it.bury = s.deadLetter(it, CauseSuperseded, try.Last, try)
+		case it.out:
+			s.stepBehind(ln, it)
+			return
+		case try.Due.After(now):
+			s.putOff(ln, it, try.Due)
+		default:
+			if done := s.plan(ln, it); !done {
+				return
+			}
+		}
+	}
+}
+
+// said reports whether the item was settled before. The lane's sequence says so,
+// in the stream it counts in; an event decided again is not a repeat.
+func (s *session) said(ln *lane, it *item) bool {
+	st := ln.rec.standing
+	return !it.timer && it.bury == nil && st.Stream.Equal(s.book.created) && it.msg.Sequence <= st.Settled
+}
+
+// absorb settles a repeat without a word.
+func (s *session) absorb(ln *lane, it *item) {
+	if !it.out {
+		s.l.metrics.absorbed.Inc()
+		s.acknowledge(it)
+	}
+	s.release(ln, it)
+}
+
+// leftOver reports whether the item was there before the sink was new and is
+// not worth telling any more.
+func (s *session) leftOver(it *item) bool {
+	if it.timer || it.msg.Sequence > s.boundary {
+		return false
+	}
+	return it.msg.Event.Purchase == nil || settled(it.msg.Event)
+}
+
+// plan decides what the event is worth and has it told, or settles it. It
+// reports whether the lane can go on to the next item.
+func (s *session) plan(ln *lane, it *item) (done bool) {
+	d := s.decide(ln, it)
+	switch {
+	case d.Err != nil:
+		it.bury = s.deadLetter(it, CauseExpression, d.Err.Error(), ln.rec.standing.Tries[it.eventID()])
+		return true
+	case d.Action.Told():
+		s.enqueue(ln)
+		return false
+	}
+	changed := len(ln.rec.standing.Alarms) > 0 || len(d.Standing.Alarms) > 0
+	ln.rec.standing = d.Standing
+	s.waitFor(ln, it, d.Until)
+	outcome := OutcomeSkipped
+	if d.Action == route.ActionWait {
+		outcome = OutcomeWaiting
+	}
+	s.l.metrics.skipped.Inc()
+	s.settle(ln, it, outcome, string(d.Reason), changed)
+	return !ln.busy
+}
+
+func (s *session) decide(ln *lane, it *item) route.Decision {
+	return route.Decide(route.Input{
+		Event: it.msg.Event, Stored: it.msg.Stored, Standing: ln.rec.standing, Sink: s.o.Name,
+		Set: s.o.Set, Silences: s.silences, Now: time.Now(), Again: it.timer,
+	})
+}
+
+// waitFor has the purchase's newest event decided again at that moment.
+func (s *session) waitFor(ln *lane, it *item, until time.Time) {
+	switch {
+	case it.msg.Event.Purchase == nil:
+	case until.IsZero():
+		s.waits.remove(it.subject())
+	default:
+		env := it.msg.Envelope
+		env.Raw = nil
+		s.waits.set(wait{lane: ln.key, env: env, until: until})
+	}
+}
+
+// collapse leaves an event out because a newer one of its purchase is in hand.
+// What it means for alarms is kept: a match that began, or broke, did so.
+func (s *session) collapse(ln *lane, it *item) {
+	if d := s.decide(ln, it); d.Err == nil {
+		ln.rec.standing = d.Untold(ln.rec.standing)
+	}
+	ln.rec.held++
+	s.settle(ln, it, OutcomeSuperseded, "a newer event of the purchase is told", true)
+}
+
+// stepBehind hands the newer messages of a lane back until a little after the
+// older one that they wait for, so that they take no room in hand.
+func (s *session) stepBehind(ln *lane, head *item) {
+	delay := max(time.Until(head.due), 0) + stepBack
+	for _, it := range ln.items[1:] {
+		if it.out || it.timer {
+			continue
+		}
+		s.handOut(it, delay)
+	}
+}
+
+// putOff waits for the time of an item's next try. A message is handed back;
+// what is decided by the clock waits on the clock.
+func (s *session) putOff(ln *lane, it *item, due time.Time) {
+	if it.timer {
+		s.waitFor(ln, it, due)
+		s.release(ln, it)
+		return
+	}
+	s.handOut(it, time.Until(due))
+}
+
+// handOut gives a message back to the stream for a while.
+func (s *session) handOut(it *item, delay time.Duration) {
+	if s.owned.Err() != nil {
+		return
+	}
+	if err := it.msg.Handle.NakWithDelay(delay); err != nil {
+		s.o.Log.Debug("message not handed back", "error", err) // the ack wait brings it again
+	}
+	it.out, it.due = true, time.Now().Add(delay)
+	s.inHand--
+}
+
+// enqueue has the lane wait for a free place to send.
+func (s *session) enqueue(ln *lane) {
+	if !ln.queued {
+		ln.queued = true
+		s.ready = append(s.ready, ln)
+	}
+}
+
+// pump starts tries while there are places, the pace allows it and the sink is well.
+func (s *session) pump() {
+	for len(s.ready) > 0 && s.sending < s.o.Concurrency && s.ending == nil && s.owned.Err() == nil {
+		now, at := time.Now(), 0
+		if now.Before(s.nextSend) || !s.mayStart(now) {
+			return
+		}
+		probe := !s.l.breaker.closed()
+		if probe {
+			at = s.probe()
+		}
+		ln := s.ready[at]
+		s.ready = append(s.ready[:at], s.ready[at+1:]...)
+		ln.queued = false
+		if ln.busy || len(ln.items) == 0 || s.lanes[ln.key] != ln {
+			continue
+		}
+		s.start(ln, ln.items[0], probe)
+	}
+}
+
+// probe picks the oldest waiting item of another lane than the one that failed last.
+func (s *session) probe() int {
+	best := -1
+	for i, ln := range s.ready {
+		if ln.key == s.l.breaker.last || len(ln.items) == 0 {
+			continue
+		}
+		if best < 0 || ln.items[0].msg.Sequence < s.ready[best].items[0].msg.Sequence {
+			best = i
+		}
+	}
+	return max(best, 0)
+}
+
+// start sends what the lane's oldest item is worth now.
+func (s *session) start(ln *lane, it *item, probe bool) {
+	if it.bury != nil || it.out || s.o.NewestOnly && ln.newer(it) {
+		s.touch(ln)
+		return
+	}
+	d := s.decide(ln, it)
+	if d.Err != nil || !d.Action.Told() { // time has passed since it was planned
+		s.touch(ln)
+		return
+	}
+	n, err := s.notification(ln, it, d)
+	if err != nil {
+		it.bury = s.deadLetter(it, CauseUndecodable, err.Error(), ln.rec.standing.Tries[it.eventID()])
+		s.touch(ln)
+		return
+	}
+	it.plan = d
+	ln.busy = true
+	s.sending++
+	s.l.breaker.probing = s.l.breaker.probing || probe
+	if s.o.MaxRate > 0 {
+		s.nextSend = time.Now().Add(time.Duration(float64(time.Second) / s.o.MaxRate))
+	}
+	go s.send(ln, it, n, probe) // waited for by loop, which ends when nothing is being sent
+}
+
+// notification builds what the sink is given. It sees nothing personal that it
+// may not have, neither in the event nor in the document.
+func (s *session) notification(ln *lane, it *item, d route.Decision) (sinks.Notification, error) {
+	event := events.ForSink(it.msg.Event, s.o.Personal)
+	raw, err := events.Encode(event)
+	if err != nil {
+		return sinks.Notification{}, fmt.Errorf("encode event: %w", err)
+	}
+	return sinks.Notification{
+		Kind: kind(d.Action), Event: event, Raw: raw, Subscription: d.Subscription, Urgent: d.Urgent, Since: d.Since,
+		Thread: ln.rec.standing.Thread, Attempt: ln.rec.standing.Tries[it.eventID()].Count + 1, Held: ln.rec.held,
+	}, nil
+}
+
+func kind(a route.Action) sinks.Kind {
+	switch a {
+	case route.ActionOpen:
+		return sinks.KindOpen
+	case route.ActionUpdate:
+		return sinks.KindUpdate
+	case route.ActionRemind:
+		return sinks.KindRemind
+	case route.ActionResolve:
+		return sinks.KindResolve
+	case route.ActionPass, route.ActionSkip, route.ActionWait:
+	}
+	return sinks.KindEvent
+}

@@ -1,0 +1,102 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// pull brings one message per token.
+func (s *session) pull(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.tokens:
+		}
+		m, err := s.o.Source.Next(ctx)
+		if err != nil {
+			s.pullErr <- err // has room for the one error
+			return
+		}
+		s.arrived <- m // has room for every token
+	}
+}
+
+// grant lets the puller bring messages: twice as many in hand as there are
+// places to send, and while the sink is in trouble just the one to probe with.
+func (s *session) grant() {
+	limit := 2 * s.o.Concurrency
+	if !s.l.breaker.closed() {
+		limit = 1
+	}
+	for s.ending == nil && s.inHand+s.granted < limit {
+		s.granted++
+		s.tokens <- struct{}{}
+	}
+}
+
+// handBack returns what is in hand to the stream, in its order, when the loop
+// stops. After any other end the next beginning brings it again by itself.
+func (s *session) handBack() {
+	for len(s.arrived) > 0 {
+		s.take(<-s.arrived)
+	}
+	if s.ending != errStopped || s.owned.Err() != nil { //nolint:errorlint // set by this file only, never wrapped
+		return
+	}
+	var rest []*item
+	for _, ln := range s.lanes {
+		for _, it := range ln.items {
+			if !it.out && !it.timer {
+				rest = append(rest, it)
+			}
+		}
+	}
+	slices.SortFunc(rest, func(a, b *item) int { return cmp.Compare(a.msg.Sequence, b.msg.Sequence) })
+	for _, it := range rest {
+		if err := it.msg.Handle.NakWithDelay(0); err != nil {
+			s.o.Log.Debug("message not handed back", "error", err)
+		}
+	}
+}
+
+// measure shows how much waits in the stream, where the source can tell.
+func (s *session) measure(ctx context.Context) {
+	b, ok := s.o.Source.(Backlogger)
+	if !ok {
+		return
+	}
+	ticker := time.NewTicker(keepalive)
+	defer ticker.Stop()
+	for {
+		if n, err := b.Pending(ctx); err == nil {
+			s.l.metrics.backlog.Set(float64(n))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// show makes the state visible.
+func (s *session) show() {
+	b := s.l.breaker
+	waiting, up := s.waits.len(), 0.0
+	if b.closed() {
+		up = 1
+	}
+	s.l.metrics.inHand.Set(float64(s.inHand))
+	s.l.metrics.waiting.Set(float64(waiting))
+	s.l.metrics.up.Set(up)
+	s.l.note(func(st *Status) {
+		st.State, st.NextProbe = b.state, time.Time{}
+		if b.state == StateDown {
+			st.NextProbe = b.next
+		}
+		st.InHand, st.Sending, st.Waiting = s.inHand, s.sending, waiting
+	})
+}

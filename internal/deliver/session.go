@@ -1,0 +1,361 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/route"
+)
+
+const (
+	keepalive = 10 * time.Second      // between signs of life for what is in hand
+	idleAfter = 5 * time.Second       // without a message: the sink has caught up
+	dueAtOnce = 64                    // waits decided in one turn
+	rebuildBy = 25 * time.Millisecond // between waits found at a beginning, so that none come in a burst
+	markEvery = 24 * time.Hour        // the sink's own record must not expire
+)
+
+// session is the time between two beginnings. Everything in it belongs to the
+// goroutine that calls run; pulling and sending talk to it over channels.
+type session struct {
+	l     *Loop
+	o     *Options
+	book  *book
+	owned context.Context //nolint:containedctx // the ownership that every step must check, ended by Run
+
+	sendCtx    context.Context //nolint:containedctx // what sends under way are cancelled by
+	cancelSend context.CancelFunc
+	arrived    chan Message
+	tokens     chan struct{}
+	pullErr    chan error
+	results    chan result
+
+	lanes   map[string]*lane
+	ready   []*lane             // waiting for a free place to send
+	touched []*lane             // to be looked at in this turn
+	delayed map[*lane]time.Time // to be looked at later
+	jobs    []job
+	waits   *waits
+
+	sending  int
+	inHand   int
+	granted  int // messages that the puller may still bring
+	settled  int
+	boundary uint64 // up to here a new sink skips what is settled
+	newest   uint64 // highest sequence seen by rebuild
+	frontier uint64 // highest sequence that arrived
+	heard    time.Time
+	nextSend time.Time
+	ending   error
+	silenced []events.Silence
+	silences route.Silences
+}
+
+func newSession(l *Loop, owned context.Context, b *book) *session {
+	room := 2*l.o.Concurrency + 1
+	s := &session{
+		l: l, o: &l.o, book: b, owned: owned,
+		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
+		pullErr: make(chan error, 1), results: make(chan result),
+		lanes: map[string]*lane{}, delayed: map[*lane]time.Time{}, waits: newWaits(), heard: time.Now(),
+	}
+	for _, r := range b.records {
+		r.users = 0
+	}
+	s.sendCtx, s.cancelSend = context.WithCancel(owned)
+	s.hush()
+	l.breaker.probing = false
+	return s
+}
+
+// run serves until ctx ends, the lease is lost or a beginning is called for,
+// which is the error it returns.
+func (s *session) run(ctx context.Context) error {
+	pullCtx, stopPull := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	helpers.Go(func() { s.pull(pullCtx) })
+	helpers.Go(func() { s.measure(pullCtx) })
+	s.loop(ctx, stopPull)
+	stopPull()
+	helpers.Wait()
+	s.cancelSend()
+	s.handBack()
+	s.show()
+	return s.ending
+}
+
+// loop turns until the session ends and nothing is under way.
+func (s *session) loop(ctx context.Context, stopPull func()) {
+	stop, lost := ctx.Done(), s.owned.Done()
+	var grace <-chan time.Time
+	alive := time.NewTicker(keepalive)
+	defer alive.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for s.ending == nil || s.sending > 0 {
+		select {
+		case <-stop:
+			stop = nil
+			s.end(errStopped, stopPull)
+			t := time.NewTimer(s.o.Grace)
+			defer t.Stop() //nolint:gocritic // reached once: stop is nil from here on
+			grace = t.C
+		case <-lost:
+			lost = nil
+			s.end(errLost, stopPull)
+		case <-grace:
+			s.cancelSend()
+		case m := <-s.arrived:
+			s.take(m)
+		case err := <-s.pullErr:
+			s.end(fmt.Errorf("take the next message: %w", err), stopPull)
+		case r := <-s.results:
+			s.finish(r)
+		case <-s.l.resume:
+			s.wake()
+		case <-alive.C:
+			s.keep()
+		case <-timer.C:
+		}
+		s.gather()
+		s.turn(ctx)
+		timer.Reset(s.untilNext())
+	}
+}
+
+// end begins the end of the session; the first cause counts.
+func (s *session) end(cause error, stopPull func()) {
+	if s.ending == nil {
+		s.ending = cause
+	}
+	stopPull()
+}
+
+// gather takes what else is there without waiting, so that one read and one
+// write of standings serve all of it.
+func (s *session) gather() {
+	for {
+		select {
+		case m := <-s.arrived:
+			s.take(m)
+		case r := <-s.results:
+			s.finish(r)
+		default:
+			return
+		}
+	}
+}
+
+// turn does everything that can be done now.
+func (s *session) turn(ctx context.Context) {
+	if s.ending == nil {
+		s.timers()
+	}
+	for {
+		s.flush()
+		if s.ending != nil || s.owned.Err() != nil {
+			break
+		}
+		s.advanceAll(ctx)
+		s.pump()
+		if len(s.jobs) == 0 {
+			break
+		}
+	}
+	s.grant()
+	s.show()
+}
+
+// take puts a message that arrived into its lane.
+func (s *session) take(m Message) {
+	s.granted--
+	s.heard = time.Now()
+	s.frontier = max(s.frontier, m.Sequence)
+	ln := s.lane(laneKey(m.Envelope))
+	it := ln.find(m.Sequence)
+	switch {
+	case it == nil:
+		ln.add(&item{msg: m})
+		s.inHand++
+	case it.out:
+		it.msg, it.out = m, false
+		s.inHand++
+	default: // it came again although we hold it: the newer handle counts
+		it.msg.Handle = m.Handle
+	}
+	s.touch(ln)
+}
+
+// lane gives the lane of a key, opening it where there is none.
+func (s *session) lane(key string) *lane {
+	ln := s.lanes[key]
+	if ln == nil {
+		ln = &lane{key: key}
+		s.lanes[key] = ln
+	}
+	return ln
+}
+
+// touch has the lane looked at in this turn.
+func (s *session) touch(ln *lane) { s.touched = append(s.touched, ln) }
+
+// advanceAll looks at every touched lane, with the standings of all of them
+// read at once.
+func (s *session) advanceAll(ctx context.Context) {
+	touched := s.touched
+	s.touched = nil
+	keys := map[string]bool{}
+	for _, ln := range touched {
+		if ln.rec == nil || ln.rec.unread {
+			keys[ln.key] = true
+		}
+	}
+	s.book.load(ctx, keys)
+	for _, ln := range touched {
+		if ln.rec == nil {
+			ln.rec = s.book.records[ln.key]
+			ln.rec.users++
+		}
+		s.advance(ln)
+		if len(ln.items) == 0 && !ln.busy && s.lanes[ln.key] == ln {
+			delete(s.lanes, ln.key)
+			delete(s.delayed, ln)
+			ln.rec.users--
+		}
+	}
+}
+
+// timers opens lanes for waits whose moment has come, and takes up what was delayed.
+func (s *session) timers() {
+	now := time.Now()
+	for ln, at := range s.delayed {
+		if !at.After(now) {
+			delete(s.delayed, ln)
+			s.touch(ln)
+		}
+	}
+	if !s.mayStart(now) {
+		return
+	}
+	for _, w := range s.waits.due(now, dueAtOnce) {
+		onItsWay := w.unproven && w.env.Sequence > s.frontier && (s.granted == 0 || now.Sub(s.heard) < idleAfter)
+		if ln := s.lanes[w.lane]; ln != nil && len(ln.items) > 0 || onItsWay {
+			w.until = now.Add(idleAfter) // what is in the lane speaks first
+			s.waits.set(w)
+			continue
+		}
+		ln := s.lane(w.lane)
+		ln.add(&item{msg: Message{Envelope: w.env}, timer: true})
+		s.touch(ln)
+	}
+}
+
+// mayStart reports whether a try may begin at all.
+func (s *session) mayStart(now time.Time) bool {
+	return s.l.breaker.closed() || s.l.breaker.mayProbe(now)
+}
+
+// untilNext is how long nothing is to be done unless something happens.
+func (s *session) untilNext() time.Duration {
+	if s.ending != nil {
+		return keepalive
+	}
+	next := time.Now().Add(time.Hour)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	b := s.l.breaker
+	switch {
+	case b.closed():
+		sooner(s.waits.next())
+		if len(s.ready) > 0 && s.sending < s.o.Concurrency {
+			sooner(s.nextSend)
+		}
+	case b.state == StateDown && !b.probing && (len(s.ready) > 0 || s.waits.len() > 0):
+		sooner(latest(b.next, s.nextSend))
+	}
+	for _, at := range s.delayed {
+		sooner(at)
+	}
+	if len(s.book.dirty) > 0 {
+		sooner(s.book.noWrite)
+	}
+	return max(time.Until(next), time.Millisecond)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// keep tells the stream that what is in hand is being worked on, and sees to
+// what has no moment of its own.
+func (s *session) keep() {
+	if s.ending != nil || s.owned.Err() != nil {
+		return
+	}
+	for _, ln := range s.lanes {
+		for _, it := range ln.items {
+			if it.timer || it.out {
+				continue
+			}
+			if err := it.msg.Handle.InProgress(); err != nil {
+				s.o.Log.Debug("sign of life not sent", "error", err)
+			}
+		}
+	}
+	s.hush()
+	if mark := s.book.records[sinkKey]; mark != nil && time.Since(mark.standing.LastTime) > markEvery {
+		mark.standing.LastTime = time.Now()
+		s.book.dirty[sinkKey] = mark
+	}
+}
+
+// hush takes over the silences in force; a change has everything that waits
+// decided again.
+func (s *session) hush() {
+	list := s.o.Silences()
+	if reflect.DeepEqual(list, s.silenced) {
+		return
+	}
+	compiled, err := route.CompileSilences(list)
+	if err != nil {
+		s.o.Log.Warn("silence left out", "error", err)
+	}
+	s.silenced, s.silences = list, compiled
+	s.waits.hurry(time.Now())
+}
+
+// rebuild finds what waits, from the newest message of each purchase. Settled
+// purchases wait for nothing.
+func (s *session) rebuild(ctx context.Context, newSink bool) error {
+	if !newSink && !s.o.Set.Alarms(s.o.Name) {
+		return nil
+	}
+	at := time.Now()
+	for env, err := range s.o.Source.Newest(ctx) {
+		if err != nil {
+			return fmt.Errorf("read the newest messages: %w", err)
+		}
+		s.newest = max(s.newest, env.Sequence)
+		if env.Bad != nil || env.Event.Purchase == nil || settled(env.Event) || newSink {
+			continue
+		}
+		at = at.Add(rebuildBy)
+		env.Raw = nil // it is written again from the event where it is needed
+		s.waits.set(wait{lane: laneKey(env), env: env, until: at, unproven: true})
+	}
+	return nil
+}
+
+func settled(e events.Event) bool {
+	return e.Purchase != nil && e.Purchase.Terminal && !e.Purchase.Unsettled
+}
