@@ -360,10 +360,13 @@ func (d *decoder) number(n ast.Node, path, wanted string) (string, bool) {
 
 // mismatch notes that a node is of another type than wanted.
 func (d *decoder) mismatch(n ast.Node, path, wanted string) {
-	found := "something else"
+	found, hint := "something else", ""
 	switch s := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		found = "a section with keys"
+		if wanted == "a text" {
+			hint = "a text with a colon may need quotes"
+		}
 	case *ast.SequenceNode:
 		found = "a list"
 	case *ast.StringNode, *ast.LiteralNode:
@@ -373,7 +376,7 @@ func (d *decoder) mismatch(n ast.Node, path, wanted string) {
 	case *ast.BoolNode:
 		found = s.Token.Value
 	}
-	d.refuse(d.pos(n), path, fmt.Sprintf("wants %s, not %s", wanted, found), "")
+	d.refuse(d.pos(n), path, fmt.Sprintf("wants %s, not %s", wanted, found), hint)
 }
 
 func join(path, key string) string {
