@@ -155,8 +155,11 @@ func (s *Sim) amendLocked(p *purchase, fn func(*Purchase)) {
 	s.recordLocked(p)
 }
 
-// changeLocked is the only way to a new revision.
-func (s *Sim) changeLocked(p *purchase, fn func(*Purchase)) {
+// changeLocked makes a new revision; the ledger follows as far as it proves.
+func (s *Sim) changeLocked(p *purchase, fn func(*Purchase)) { s.changeMoneyLocked(p, fn, "") }
+
+// changeMoneyLocked is the only way to a new revision. A money other than empty is where the ledger goes with it.
+func (s *Sim) changeMoneyLocked(p *purchase, fn func(*Purchase), money LedgerStatus) {
 	before := p.now
 	next := before.clone()
 	fn(&next)
@@ -175,6 +178,9 @@ func (s *Sim) changeLocked(p *purchase, fn func(*Purchase)) {
 	}
 	s.skewLocked(p)
 	s.followMoneyLocked(p)
+	if money != "" {
+		s.moveMoneyLocked(p, money)
+	}
 	s.recordLocked(p)
 	if p.changed != nil {
 		close(p.changed)

@@ -74,6 +74,15 @@ func (w *world) callCtx(ctx context.Context, token, tool, body string) answered 
 	return a
 }
 
+// benchCall is call without reading what came.
+func (w *world) benchCall(tool, body string) int {
+	r := httptest.NewRequest(http.MethodPost, "/tools/"+tool, bytes.NewBufferString(body))
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	rec := httptest.NewRecorder()
+	w.serveTo(rec, r)
+	return rec.Code
+}
+
 // serveTo reports whether the handler broke off without an answer.
 func (w *world) serveTo(rec *httptest.ResponseRecorder, r *http.Request) (gone bool) {
 	defer func() {

@@ -47,19 +47,14 @@ func (s *Sim) playLocked(p *purchase, st Step) {
 		}
 	}
 	edit := func(n *Purchase) { s.applyLocked(p, st, n) }
-	switch {
-	case st.Silent:
-		if st.Ledger != "" {
-			s.moveMoneyLocked(p, st.Ledger)
-		}
-		s.amendLocked(p, edit)
+	if !st.Silent {
+		s.changeMoneyLocked(p, edit, st.Ledger)
 		return
-	case st.Ledger == "":
-		s.changeLocked(p, edit)
-	default:
-		s.changeLocked(p, edit)
+	}
+	if st.Ledger != "" {
 		s.moveMoneyLocked(p, st.Ledger)
 	}
+	s.amendLocked(p, edit)
 }
 
 func (s *Sim) applyLocked(p *purchase, st Step, n *Purchase) {
