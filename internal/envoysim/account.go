@@ -2,8 +2,6 @@ package envoysim
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -127,10 +125,7 @@ func (u *user) address() address {
 }
 
 func (s *Sim) balanceLocked(u *user, a *account) {
-	held := int64(0)
-	for p := range u.held {
-		held += p.ledger.Amount
-	}
+	held := u.heldSum
 	inr, balance, set, free := "INR", rupees(max(0, u.balance)), rupees(held), rupees(max(0, u.balance-held))
 	a.Currency, a.Balance, a.Held, a.Spendable = &inr, &balance, &set, &free
 }
@@ -143,12 +138,13 @@ func (s *Sim) activeSectionLocked(c *call, a *account) {
 		return
 	}
 	now := s.now()
-	c.tok.lastLook = now
+	c.tok.lastLook, c.tok.lastShow = now, ""
 	var shown *wirePurchase
 	if p := s.lookedAtLocked(u, now); p != nil {
 		snapshot, _ := p.shownLocked(toolAccount, now)
 		if !snapshot.State.Terminal() {
 			shown = snapshot.wire()
+			c.tok.lastShow = snapshot.ID
 			p.lastSeen[c.tok] = snapshot.State
 		}
 	}
@@ -170,25 +166,18 @@ func (s *Sim) lookedAtLocked(u *user, now time.Time) *purchase {
 	return nil
 }
 
+// maxHeld is the most items of held_purchases in one reply.
+const maxHeld = 100
+
 func (s *Sim) heldLocked(u *user) *heldPurchases {
 	if chance(u.rng, s.opts.Quirks.HoldsUnavailable) {
 		return &heldPurchases{Reason: "upstream_unavailable", Items: []heldItem{}}
 	}
-	held := make([]*purchase, 0, len(u.held))
-	for p := range u.held {
-		held = append(held, p)
-	}
-	slices.SortFunc(held, func(a, b *purchase) int {
-		return strings.Compare(a.ledger.Since.UTC().Format(time.RFC3339Nano)+a.now.ID, b.ledger.Since.UTC().Format(time.RFC3339Nano)+b.now.ID)
-	})
-	h := &heldPurchases{Available: true, Items: []heldItem{}}
-	total, whole := int64(0), false
-	for _, p := range held {
+	sum, cut := rupees(u.heldSum), len(u.held) > maxHeld
+	h := &heldPurchases{Available: true, Items: []heldItem{}, Total: &sum, Truncated: &cut}
+	for _, p := range u.held[:min(len(u.held), maxHeld)] {
 		h.Items = append(h.Items, p.heldItem())
-		total += p.ledger.Amount
 	}
-	sum := rupees(total)
-	h.Total, h.Truncated = &sum, &whole
 	if chance(u.rng, s.opts.Quirks.HoldsTruncated) {
 		h.truncate(u.rng.IntN(2) == 0)
 	}

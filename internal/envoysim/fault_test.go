@@ -144,6 +144,24 @@ func TestFaultsAboutTime(t *testing.T) {
 	})
 }
 
+func TestAProxyThatEndsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{})
+		id := w.start(Spec{})
+		w.Inject(Fault{Kind: FaultHTML, Status: 504, Delay: 30 * time.Second})
+		begun := time.Now()
+		if a := w.call(toolStatus, heldBody(id, 0, 45)); a.status != 504 || time.Since(begun) != 30*time.Second {
+			t.Errorf("a long hold was answered %d after %v", a.status, time.Since(begun))
+		}
+		if a := w.call(toolStatus, heldBody(id, 0, 20)); a.status != 200 || time.Since(begun) != 50*time.Second {
+			t.Errorf("a short hold was answered %d after %v", a.status, time.Since(begun))
+		}
+		if w.Holds() != 0 {
+			t.Errorf("%d holds are still open", w.Holds())
+		}
+	})
+}
+
 func TestForeignWithoutAnotherPurchase(t *testing.T) {
 	w := newWorld(t, Options{})
 	id := w.start(Spec{})

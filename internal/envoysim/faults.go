@@ -44,12 +44,13 @@ type Fault struct {
 	Retryable bool          // FaultError
 	Wait      time.Duration // FaultError: what the reply tells the caller to wait; below 0 nothing
 	Status    int           // FaultHTML, FaultNoContent
-	Delay     time.Duration // before the first group does what it does
-	By        int           // FaultLowerRevision; 0 means 1
-	Field     string        // FaultUnknownWord, FaultMissingField: names joined by dots
-	Word      string        // FaultUnknownWord
-	Size      int           // FaultHuge, in bytes
-	Rewrite   func(reply map[string]any)
+	// Delay passes before the first group strikes. A held read that is answered sooner escapes.
+	Delay   time.Duration
+	By      int    // FaultLowerRevision; 0 means 1
+	Field   string // FaultUnknownWord, FaultMissingField: names joined by dots
+	Word    string // FaultUnknownWord
+	Size    int    // FaultHuge, in bytes
+	Rewrite func(reply map[string]any)
 }
 
 type fault struct {

@@ -168,3 +168,17 @@ func TestOnlyPost(t *testing.T) {
 		t.Errorf("GET answered %d", resp.StatusCode)
 	}
 }
+
+func TestObserve(t *testing.T) {
+	w := newWorld(t, Options{RequestsPerMinute: 1})
+	var seen []Request
+	cancel := w.Observe(func(r Request) { seen = append(seen, r) })
+	w.call(toolAccount, `{"include": "agent"}`)
+	w.call(toolPurchases, `{}`)
+	w.callAs("wrong", toolPurchases, `{}`)
+	cancel()
+	w.call(toolPurchases, `{}`)
+	if len(seen) != 2 || string(seen[0].Body) != `{"include": "agent"}` || seen[0].Limited || !seen[1].Limited || seen[1].Token != w.token {
+		t.Errorf("saw %+v", seen)
+	}
+}

@@ -25,6 +25,9 @@ func (s *Sim) Handler() http.Handler {
 func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	c := &call{tool: r.PathValue("tool")}
 	if refused := s.admit(c, r); refused != nil {
+		if c.tok != nil {
+			s.tell(c, true)
+		}
 		s.send(w, c, refused)
 		return
 	}
@@ -43,6 +46,7 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 		return // the caller went away
 	}
 	c.body = body
+	s.tell(c, false)
 	if refused := s.prove(c, r); refused != nil {
 		s.send(w, c, refused)
 		return
@@ -54,10 +58,22 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	c.input = input
 	c.fault = s.pickFault(c)
-	if c.fault != nil && !s.breakBefore(w, r, c) {
+	ctx := r.Context()
+	switch {
+	case c.cutsHold():
+		// A hold that is answered before the fault strikes is none the worse for it.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.fault.Delay)
+		defer cancel()
+	case c.fault != nil && !s.breakBefore(w, r, c):
 		return
 	}
-	reply := do(r.Context(), c)
+	reply := do(ctx, c)
+	if reply == nil && c.cutsHold() && r.Context().Err() == nil {
+		c.fault.Delay = 0
+		s.breakBefore(w, r, c)
+		return
+	}
 	if reply == nil {
 		reset(w) // the caller went away, or the server is stopping: an empty 200 would be a lie
 		return

@@ -1,6 +1,9 @@
 package envoysim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // LedgerStatus is where the money of a purchase really is.
 type LedgerStatus string
@@ -65,15 +68,23 @@ func (s *Sim) moveMoneyLocked(p *purchase, to LedgerStatus) {
 		return
 	}
 	from, now := p.ledger.Status, s.now()
+	p.owner.release(p)
 	p.ledger.Status, p.ledger.Since, p.ledger.Amount = to, now, p.now.Amount
 	p.ledger.Changes = append(p.ledger.Changes, LedgerChange{Status: to, At: now})
 	// Only card money is shown as held: a gift card is paid for outside the account.
 	if p.ledger.open() && p.now.Rail != GiftCard {
-		p.owner.held[p] = struct{}{}
-	} else {
-		delete(p.owner.held, p)
+		p.owner.held = append(p.owner.held, p)
+		p.owner.heldSum += p.ledger.Amount
 	}
 	p.owner.book(s, p, from, to)
+}
+
+// release takes a purchase off the list of open card money.
+func (u *user) release(p *purchase) {
+	if i := slices.Index(u.held, p); i >= 0 {
+		u.held = slices.Delete(u.held, i, i+1)
+		u.heldSum -= p.ledger.Amount
+	}
 }
 
 // followMoneyLocked moves the ledger as far as a transition proves. Money that was set aside stays so after a

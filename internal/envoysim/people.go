@@ -19,7 +19,8 @@ type user struct {
 	all     []*purchase
 	open    []*purchase // in the order they were made; ended ones are cut off at the end
 	byKey   map[string]*purchase
-	held    map[*purchase]struct{}
+	held    []*purchase // those with open card money, the oldest first
+	heldSum int64
 	books   []transaction
 	answers map[string]string // idempotency key of an answer to the answer
 	rng     *rand.Rand        // chance of replies that are about no one purchase
@@ -37,6 +38,7 @@ type token struct {
 	counts   Counters
 	recent   window // all requests
 	lastLook time.Time
+	lastShow string // the purchase that the last look showed; empty: none
 }
 
 // AddUser makes sure that the user exists. Profile and addresses are made up, and canaries.
@@ -59,7 +61,7 @@ func (s *Sim) userLocked(id string) *user {
 		phone: s.mint.keep(fmt.Sprintf("+9199%08d", n*7919%100_000_000)),
 		email: s.mint.keep(fmt.Sprintf("canary.asha.%04d@example.test", n)),
 		house: s.mint.keep(fmt.Sprintf("Flat %04d-%04x, Canary House", n, uint16(r))),
-		byKey: map[string]*purchase{}, held: map[*purchase]struct{}{}, answers: map[string]string{},
+		byKey: map[string]*purchase{}, answers: map[string]string{},
 		rng: rand.New(rand.NewPCG(s.opts.Seed, h.Sum64())),
 	}
 	s.users[id] = u

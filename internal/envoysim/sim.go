@@ -34,24 +34,25 @@ type Sim struct {
 	mint   *mint
 	inputs map[string]*inputSchema
 
-	mu       sync.Mutex
-	offset   time.Duration // what Step and Advance have jumped over
-	rng      *rand.Rand    // the world's own chance; purchases and users have theirs
-	users    map[string]*user
-	tokens   map[string]*token
-	byID     map[string]*purchase
-	order    []*purchase
-	agents   []*agentLife
-	agenda   agenda
-	moment   time.Time // when the entry at work was due; zero between entries
-	seq      uint64
-	wake     chan struct{} // tells Run that something nearer came up
-	holds    int
-	faults   []*fault
-	badAuth  map[string]*window
-	subs     map[int]func(Change)
-	subSeq   int
-	requests uint64
+	mu        sync.Mutex
+	offset    time.Duration // what Step and Advance have jumped over
+	rng       *rand.Rand    // the world's own chance; purchases and users have theirs
+	users     map[string]*user
+	tokens    map[string]*token
+	byID      map[string]*purchase
+	order     []*purchase
+	agents    []*agentLife
+	agenda    agenda
+	moment    time.Time // when the entry at work was due; zero between entries
+	seq       uint64
+	wake      chan struct{} // tells Run that something nearer came up
+	holds     int
+	faults    []*fault
+	badAuth   map[string]*window
+	subs      map[int]func(Change)
+	observers map[int]func(Request)
+	subSeq    int
+	requests  uint64
 }
 
 // New makes a Sim. It fails if an option is out of range or an embedded schema does not compile.
@@ -82,7 +83,7 @@ func New(o Options) (*Sim, error) {
 		opts: o, clock: o.Clock, mint: &mint{seed: mix(o.Seed)}, inputs: inputs,
 		rng:   rand.New(rand.NewPCG(o.Seed, 1)),
 		users: map[string]*user{}, tokens: map[string]*token{}, byID: map[string]*purchase{},
-		badAuth: map[string]*window{}, subs: map[int]func(Change){},
+		badAuth: map[string]*window{}, subs: map[int]func(Change){}, observers: map[int]func(Request){},
 		wake: make(chan struct{}, 1),
 	}, nil
 }

@@ -9,6 +9,20 @@ import (
 	"strings"
 )
 
+// cutsHold reports whether a fault ends a held read in its middle.
+func (c *call) cutsHold() bool {
+	if c.fault == nil || c.fault.Delay <= 0 || c.tool != toolStatus {
+		return false
+	}
+	wait, held := c.num("wait_seconds")
+	switch c.fault.Kind {
+	case FaultReset, FaultHTML, FaultNoContent, FaultError:
+		return held && wait > 0
+	default:
+		return false
+	}
+}
+
 // breakBefore does what the first group of faults does. It reports whether the tool is to run.
 func (s *Sim) breakBefore(w http.ResponseWriter, r *http.Request, c *call) bool {
 	f := c.fault

@@ -19,6 +19,8 @@ type GuiltyRead struct {
 	Wait          time.Duration
 	// SinceLook is how long ago this token last saw active_purchase; below 0: never.
 	SinceLook time.Duration
+	// LookShowed is the purchase that look showed; empty: none.
+	LookShowed string
 	// LastSeen is the state in which this token last saw the purchase; empty: never.
 	LastSeen State
 }
@@ -208,7 +210,7 @@ func (s *Sim) guiltLocked(c *call, p *purchase, shown *Purchase, h hold, held bo
 		AfterRevision: h.after, Wait: h.wait, SinceLook: -1, LastSeen: p.lastSeen[c.tok],
 	}
 	if !c.tok.lastLook.IsZero() {
-		g.SinceLook = now.Sub(c.tok.lastLook)
+		g.SinceLook, g.LookShowed = now.Sub(c.tok.lastLook), c.tok.lastShow
 	}
 	return g
 }

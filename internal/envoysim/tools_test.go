@@ -255,3 +255,16 @@ func TestDisplay(t *testing.T) {
 		}
 	}
 }
+
+func TestManyHeldPurchasesAreCut(t *testing.T) {
+	w := newWorld(t, Options{})
+	for range maxHeld + 5 {
+		if _, err := w.Put("asha", Purchase{State: Ready, Amount: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := w.call(toolAccount, `{}`).at("data.account.held_purchases").(map[string]any)
+	if len(h["items"].([]any)) != maxHeld || h["truncated"] != true || dig(h, "total.minor") != json.Number("105000") {
+		t.Errorf("%d items, truncated %v, total %v", len(h["items"].([]any)), h["truncated"], h["total"])
+	}
+}

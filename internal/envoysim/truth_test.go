@@ -105,7 +105,7 @@ func TestAReadyReadBeginsTheGiftCardCheckout(t *testing.T) {
 		t.Errorf("after the read it is %+v", r.Purchase)
 	}
 	g := w.GuiltyReads()[id]
-	if len(g) != 1 || !g[0].Released || g[0].Held || g[0].AfterRevision != -1 || g[0].SinceLook < 3*time.Second || g[0].LastSeen != Ready {
+	if len(g) != 1 || !g[0].Released || g[0].Held || g[0].AfterRevision != -1 || g[0].SinceLook < 3*time.Second || g[0].LastSeen != Ready || g[0].LookShowed != id {
 		t.Errorf("guilty reads are %+v", g)
 	}
 }
