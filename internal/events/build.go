@@ -196,6 +196,8 @@ func NewOverdue(last Event, deadline string, at time.Time) Event {
 		return e
 	}
 	e.ID, e.Type, e.Time = ReadingID(last.ID)+overdueSuffix, TypeOverdue, utc(at)
+	// Not the cause of last: a baseline or still event is passed on to nobody, a missed deadline is.
+	e.Purchase.Reading.Cause = CauseReading
 	e.Purchase.Overdue = &Overdue{Deadline: deadline, At: utc(at)}
 	return e
 }

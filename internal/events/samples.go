@@ -58,14 +58,10 @@ func sampleFacts() Facts {
 func sampleEvent(s Snapshot, f Facts, prev *Event) Event {
 	j := Judge(s, f)
 	var c Cursor
-	cause := CauseBaseline
 	if prev != nil {
 		c = c.Advanced(*prev, 1, sampleTime(1), f.PassedApproval)
 	}
-	_, at, next := Follow(c, prev != nil, ReadingOf(s, j))
-	if prev != nil {
-		cause = next
-	}
+	_, at, cause := Follow(c, prev != nil, ReadingOf(s, j))
 	return New(s, f, j, at, cause, prev, c, Options{Personal: true})
 }
 
