@@ -304,9 +304,9 @@ func (d *decoder) boolean(n ast.Node, v reflect.Value, path string) {
 }
 
 var (
-	decimal    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)                              //nolint:gochecknoglobals // compiled once, never changed
-	fractional = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) //nolint:gochecknoglobals // compiled once, never changed
-	padded     = regexp.MustCompile(`^-?0[0-9]+$`)                                      //nolint:gochecknoglobals // compiled once, never changed
+	decimal    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	fractional = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	padded     = regexp.MustCompile(`^-?0[0-9]+$`)
 )
 
 func (d *decoder) integer(n ast.Node, v reflect.Value, path string) {

@@ -155,7 +155,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 		if t.Position != nil && t.Position.Line != line {
 			line, entries = t.Position.Line, 0
 		}
-		switch t.Type { //nolint:exhaustive // only tokens that nest
+		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			depth++
 		case token.SequenceEndType, token.MappingEndType:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -258,68 +257,6 @@ func TestErrorsUnwrap(t *testing.T) {
 	}
 }
 
-func TestRoles(t *testing.T) {
-	for role, want := range map[Role]bool{RoleHerald: false, RoleWatcher: true, RoleNotifier: true} {
-		if NeedsRedis(role) != want {
-			t.Errorf("%s needs redis: want %t", role, want)
-		}
-	}
-	empty := mustParse(t, "")
-	for role, want := range map[Role][]string{
-		RoleHerald:   {"connections"},
-		RoleWatcher:  {"connections", "nats.url", "redis.url"},
-		RoleNotifier: {"nats.url", "redis.url"},
-	} {
-		err := empty.ForRole(role)
-		var mistakes Errors
-		if !errors.As(err, &mistakes) || len(mistakes) != len(want) {
-			t.Errorf("%s: %v", role, err)
-		}
-		for _, path := range want {
-			if !strings.Contains(err.Error(), path+": is ") {
-				t.Errorf("%s: no %s in %v", role, path, err)
-			}
-		}
-	}
-	if err := mustParse(t, "connections_dir: /x\n").ForRole(RoleHerald); err != nil {
-		t.Errorf("a folder of connections: %v", err)
-	}
-}
-
-func TestRolesReadOnlyTheirSecrets(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "herald.yaml")
-	place(t, file, `nats: { url: nats://127.0.0.1 }
-redis: { url: redis://127.0.0.1, password: file:redis }
-connections: [{ name: a, base_url: https://api.envoy.money, token: file:envoy }]
-sinks: [{ name: hook, webhook: { url: https://hooks.example.com/, secrets: [file:hook], tls: { ca: ca.pem } } }]
-`)
-	place(t, filepath.Join(dir, "redis"), "x")
-	place(t, filepath.Join(dir, "envoy"), "x")
-	if _, err := LoadFor(file, RoleWatcher); err != nil {
-		t.Errorf("watcher: %v", err)
-	}
-	if _, err := LoadFor(file, RoleNotifier); err == nil || strings.Count(err.Error(), "does not exist") != 2 {
-		t.Errorf("notifier: %v", err)
-	}
-	place(t, filepath.Join(dir, "hook"), "x")
-	place(t, filepath.Join(dir, "ca.pem"), "x")
-	if err := os.Remove(filepath.Join(dir, "envoy")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadFor(file, RoleNotifier); err != nil {
-		t.Errorf("notifier: %v", err)
-	}
-	for _, role := range []Role{RoleWatcher, RoleHerald} {
-		if _, err := LoadFor(file, role); err == nil || !strings.Contains(err.Error(), "connections[0].token") {
-			t.Errorf("%s: %v", role, err)
-		}
-	}
-	if _, err := Load(file); err == nil {
-		t.Error("everything, without the token")
-	}
-}
-
 func TestWarnings(t *testing.T) {
 	cfg := mustParse(t, `watch: { hold_through_ready: true }
 sinks:
@@ -370,60 +307,4 @@ func TestTextReads(t *testing.T) {
 			t.Errorf("%q %v", v.Reveal(), err)
 		}
 	}
-}
-
-func TestScalarsAreWrittenAsTheyAreRead(t *testing.T) {
-	for _, text := range []string{"0s", "500ms", "30s", "2m", "1h30m", "168h", "1h0m5s"} {
-		d, _, err := parseDuration(text)
-		if err != nil || d.String() != text {
-			t.Errorf("%s: %s %v", text, d, err)
-		}
-	}
-	for text, want := range map[string]string{"10GiB": "10GiB", "1024KiB": "1MiB", "5MB": "5000000B", "0B": "0B", "1 TiB": "1TiB", "1500B": "1500B"} {
-		s, _, err := parseSize(text)
-		if err != nil || s.String() != want {
-			t.Errorf("%s: %s %v", text, s, err)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	keys := keysOf(reflect.TypeFor[Config]())
-	for word, want := range map[string]string{
-		"sink": "sinks", "conections": "connections", "connections-dir": "connections_dir", "Sinks": "sinks", "ntas": "nats", "http": "http",
-		"x": "", "completely": "", "": "",
-	} {
-		if got := nearest(word, keys); got != want {
-			t.Errorf("%q: %q, want %q", word, got, want)
-		}
-	}
-}
-
-func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range append(files, "herald.example.yaml", "minimal.yaml") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, err := Parse("herald.yaml", data)
-		if (cfg == nil) != (err != nil) {
-			t.Errorf("config %v, error %v", cfg, err)
-		}
-		var mistakes Errors
-		if err != nil && !errors.As(err, &mistakes) {
-			t.Errorf("error %T", err)
-		}
-		if cfg != nil {
-			if err := cfg.Validate(); err != nil {
-				t.Errorf("parsed and yet invalid: %v", err)
-			}
-		}
-	})
 }

@@ -109,7 +109,7 @@ func parseSize(text string) (s Size, hint string, err error) {
 }
 
 // numeric matches what YAML or its readers may take for a number.
-var numeric = regexp.MustCompile(`^[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?$`) //nolint:gochecknoglobals // compiled once, never changed
+var numeric = regexp.MustCompile(`^[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?$`)
 
 // Path is the path of a file or folder; a relative one has been joined to the folder of the configuration file.
 type Path string

@@ -107,7 +107,7 @@ func (k *checker) http(h HTTP) {
 	}
 }
 
-var connectionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) //nolint:gochecknoglobals // compiled once, never changed
+var connectionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (k *checker) connection(c Connection, path string) {
 	k.name(path+".name", c.Name, connectionName, "up to 64 letters, digits, - and _")

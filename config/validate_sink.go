@@ -15,8 +15,8 @@ import (
 const mention = `<(!here|!channel|!everyone|!subteam\^[A-Z0-9]+|@[A-Z0-9]+)>`
 
 var (
-	sinkName = regexp.MustCompile(`^[a-z0-9-]{1,48}$`)                    //nolint:gochecknoglobals // compiled once, never changed
-	mentions = regexp.MustCompile(`^` + mention + `( ` + mention + `)*$`) //nolint:gochecknoglobals // compiled once, never changed
+	sinkName = regexp.MustCompile(`^[a-z0-9-]{1,48}$`)
+	mentions = regexp.MustCompile(`^` + mention + `( ` + mention + `)*$`)
 )
 
 func (k *checker) sink(s *Sink, path string) {

@@ -16,17 +16,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: healthcheck URL")
 		os.Exit(2)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if err := check(ctx, os.Args[1], os.Stdout); err != nil {
+	if err := check(context.Background(), os.Args[1], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		cancel()
-		os.Exit(1) //nolint:gocritic // cancel was called
+		os.Exit(1)
 	}
 }
 
 // check asks the address, shows the beginning of the answer and reports anything but a 200.
 func check(ctx context.Context, url string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)

@@ -11,6 +11,9 @@ import (
 // ErrNotReference says that a text names no place. It carries no part of the text, which may be a secret itself.
 var ErrNotReference = errors.New("not a reference to a secret: write file:PATH, env:NAME or command:[PROGRAM, ARGUMENT, ...]")
 
+// variable is the form of a name that every shell can set.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // ParseSource reads a reference as it is written in a configuration: "file:PATH", "env:NAME", "command:[PROGRAM,
 // ARGUMENT]", or a list of texts, which is a command. Errors never repeat what was written.
 func ParseSource(reference any) (Source, error) {
@@ -46,7 +49,7 @@ func parseText(reference string) (Source, error) {
 		}
 		return File(rest), nil
 	case KindEnv:
-		if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(rest) {
+		if !variable.MatchString(rest) {
 			return Source{}, errors.New("env: wants the name of a variable: letters, digits and _")
 		}
 		return Env(rest), nil

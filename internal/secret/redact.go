@@ -110,8 +110,10 @@ type cleaned struct {
 
 func (c *cleaned) Error() string { return c.text }
 
+// Is finds the causes that errors.Is would find behind an Unwrap.
 func (c *cleaned) Is(target error) bool { return errors.Is(c.cause, target) }
 
+// As finds the causes that errors.As would find behind an Unwrap, except the one that shows the address.
 func (c *cleaned) As(target any) bool {
 	if _, address := target.(**url.Error); address {
 		return false

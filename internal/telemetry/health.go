@@ -27,7 +27,7 @@ func NewHealth(parts ...string) *Health {
 }
 
 // errStarting is what a part has that has not said anything yet.
-var errStarting = startingError{} //nolint:gochecknoglobals // a sentinel, never changed
+var errStarting = startingError{}
 
 type startingError struct{}
 

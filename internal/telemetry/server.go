@@ -96,7 +96,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		_ = s.http.Close()
 	}
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		return fmt.Errorf("serve http: %w", ended)
+	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("stop http: %w", err)
 	}
