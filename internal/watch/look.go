@@ -1,0 +1,165 @@
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// look asks for the account: the active purchase and all held money. One look is under way at a time.
+func (t *term) look(ctx context.Context, now time.Time) {
+	t.looking = true
+	withAgent := t.agentID == ""
+	callCtx, cancel := context.WithTimeout(ctx, watchdog)
+	reader, asked := t.conn.Reader, now
+	t.spawn(ctx, func(context.Context) effect {
+		l, err := reader.Look(callCtx, withAgent)
+		cancel()
+		return func(ctx context.Context, now time.Time) {
+			t.looking, t.sight.tried = false, now
+			t.w.metrics.calls.WithLabelValues(string(envoy.ToolAccount), outcome(err)).Inc()
+			if err != nil {
+				t.troubleLook(ctx, asked, err, now)
+			} else {
+				t.looked(ctx, asked, l, now)
+			}
+			t.scheduleAll(now)
+		}
+	})
+}
+
+// looked takes a look's answer: who is active, what is held, and what both prove.
+func (t *term) looked(ctx context.Context, asked time.Time, l *envoy.Look, now time.Time) {
+	t.contact(ctx, now)
+	t.lookLine.good()
+	t.w.metrics.unknown.Add(float64(l.Unknown))
+	if l.AgentID != "" {
+		t.agentID = l.AgentID
+	}
+	shown := l.Active
+	if l.Purchase != nil && !events.ValidPurchaseID(l.Purchase.PurchaseID) {
+		shown = envoy.ActiveNotKnown // a hostile id is no purchase
+	}
+	before := t.sight
+	t.sight = sight{asked: asked, came: now, tried: now, answer: shown}
+	if shown == envoy.ActiveShown {
+		t.sight.purchase = l.Purchase.PurchaseID
+	}
+	if shown != envoy.ActiveNotKnown {
+		t.sense.heard = now
+		if before.asked.IsZero() || t.sight.purchase != t.sense.active {
+			t.wantList = true
+		}
+		t.sense.active = t.sight.purchase
+	}
+	t.takeHeld(ctx, l, now)
+	if shown == envoy.ActiveShown {
+		t.takeActive(ctx, l, now)
+	}
+	t.greeted(now)
+}
+
+// takeActive takes the snapshot of the active purchase as it is, without a read.
+func (t *term) takeActive(ctx context.Context, l *envoy.Look, now time.Time) {
+	id := l.Purchase.PurchaseID
+	if _, other := t.memory.others[id]; other {
+		return
+	}
+	hash := keyHash(*l.Purchase)
+	p, followed := t.byID[id]
+	if keyed, ok := t.byKey[hash]; ok && hash != "" {
+		p, followed = t.adopt(ctx, keyed, id, now), true
+	}
+	if !followed {
+		p = t.track(ctx, id, now)
+		p.baseline = !t.memory.baselined
+		t.saveSet(now, nil)
+	}
+	p.shown = now
+	t.take(ctx, p, observation{
+		snap: project(*l.Purchase), tool: envoy.ToolAccount, source: events.SourceLook, server: l.ServerTime,
+		support: support(l.Meta), keyHash: hash,
+	}, now)
+}
+
+// takeHeld reads the held money of the account. An answer that is incomplete tells of the entries that it has, and
+// proves nothing about the others.
+func (t *term) takeHeld(ctx context.Context, l *envoy.Look, now time.Time) {
+	h := l.Held
+	if h == nil || !h.Available {
+		return
+	}
+	entries := make(map[string]*events.Held, len(h.Items))
+	for _, item := range h.Items {
+		if events.ValidPurchaseID(item.PurchaseID) {
+			entries[item.PurchaseID] = held(item)
+		}
+	}
+	complete := h.Truncated != nil && !*h.Truncated
+	for id, p := range t.byID {
+		entry := entries[id]
+		if entry == nil && !complete {
+			continue
+		}
+		p.held = events.HeldAnswer{Available: true, Truncated: flag(h.Truncated), Entry: entry}
+		p.heldAt = l.ServerTime
+		if entry != nil {
+			p.heard = now
+		}
+		if active := l.Purchase != nil && l.Purchase.PurchaseID == id; !active {
+			t.judgeAgain(ctx, p, now)
+		}
+	}
+	for id := range entries {
+		t.findHeld(ctx, id, entries[id], l.ServerTime, now)
+	}
+}
+
+// judgeAgain decides anew after held money was seen, unless something is on its way that will.
+func (t *term) judgeAgain(ctx context.Context, p *purchase, now time.Time) {
+	if p.snap == nil || p.busyStore() || p.gone {
+		return
+	}
+	f := t.facts(p)
+	if events.ReadingOf(*p.snap, events.Judge(*p.snap, f)) != p.cursor.Last {
+		t.decide(ctx, p, now)
+		return
+	}
+	p.judged = events.Judge(*p.snap, f)
+	t.rest(p, now)
+}
+
+// busyStore tells whether the purchase waits for a store.
+func (p *purchase) busyStore() bool { return p.publishing != nil || !p.loaded }
+
+// findHeld follows a purchase that nobody followed and that has money held.
+func (t *term) findHeld(ctx context.Context, id string, entry *events.Held, server, now time.Time) {
+	if p, ok := t.byID[id]; ok {
+		p.heard = now
+		return
+	}
+	if _, ok := t.memory.others[id]; ok {
+		return
+	}
+	if _, ok := t.memory.gaveUp[id]; ok {
+		return
+	}
+	complete := false
+	p := t.track(ctx, id, now)
+	p.baseline = !t.memory.baselined
+	p.recheck = true
+	p.held, p.heldAt = events.HeldAnswer{Available: true, Truncated: &complete, Entry: entry}, server
+	delete(t.memory.noted, id)
+	t.saveSet(now, nil)
+}
+
+// greeted ends first contact when a look and a list have answered.
+func (t *term) greeted(now time.Time) {
+	if t.memory.baselined || t.sight.asked.IsZero() || t.roll.asked.IsZero() || t.sight.answer == envoy.ActiveNotKnown {
+		return
+	}
+	t.memory.baselined = true
+	t.saveSet(now, nil)
+}

@@ -1,0 +1,176 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/backoff"
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// ParkReason says why a connection makes no calls.
+type ParkReason string
+
+// Reasons to park a connection.
+const (
+	ParkToken        ParkReason = "token"         // Envoy does not accept the token
+	ParkNotAllowed   ParkReason = "not_allowed"   // all three tools are refused
+	ParkService      ParkReason = "service"       // the service is not enabled for the user
+	ParkClientUpdate ParkReason = "client_update" // Envoy does not accept this version of the client
+)
+
+// park is a connection that makes no calls but trials.
+type park struct {
+	reason   ParkReason
+	silent   bool // the token is read again first; nobody is told yet
+	checking bool // the token source is being read
+	since    time.Time
+	until    time.Time // next trial
+	tries    int
+	trying   bool
+	checked  time.Time // when the token source was read last
+}
+
+// parkWait is the time between trials.
+func parkWait(r ParkReason, tries int) time.Duration {
+	switch r {
+	case ParkToken:
+		return doubling(5*time.Minute, time.Hour, tries)
+	case ParkClientUpdate:
+		return time.Hour
+	case ParkNotAllowed, ParkService:
+		return 15 * time.Minute
+	default:
+		return 15 * time.Minute
+	}
+}
+
+// parkFor stops the calls of the connection, or keeps them stopped after a trial.
+func (t *term) parkFor(ctx context.Context, r ParkReason, err error, now time.Time) {
+	if p := t.park; p != nil && p.reason == r && !p.silent {
+		if p.trying {
+			p.tries++
+			p.until = now.Add(parkWait(r, p.tries))
+		}
+		return
+	}
+	t.park = &park{reason: r, since: now, until: now.Add(parkWait(r, 0)), checked: now}
+	t.say(ctx, events.NoticeParked, now, events.Notice{
+		Code: codeOf(err), Support: supportOf(err), Text: parkText(r),
+	})
+}
+
+func parkText(r ParkReason) string {
+	switch r {
+	case ParkToken:
+		return "Envoy does not accept the token. The connection is not watched until its token source gives another; it is tried again now and then."
+	case ParkNotAllowed:
+		return "Envoy refuses all three reading tools. The connection is not watched; it is tried again every 15 minutes."
+	case ParkService:
+		return "The service is not enabled for this user. The connection is not watched; it is tried again every 15 minutes."
+	case ParkClientUpdate:
+		return "Envoy does not accept this version of Herald. Nothing is watched until Herald is updated."
+	default:
+		return ""
+	}
+}
+
+func codeOf(err error) string {
+	var refused *envoy.Error
+	if errors.As(err, &refused) {
+		return string(refused.Code)
+	}
+	return ""
+}
+
+// unauthenticated reads the token source again. A changed token is tried at once, an unchanged one parks the connection.
+func (t *term) unauthenticated(ctx context.Context, err error, now time.Time) {
+	if p := t.park; p != nil {
+		if p.trying {
+			t.parkFor(ctx, ParkToken, err, now)
+		}
+		return // a call that was under way when the token was refused
+	}
+	t.park = &park{reason: ParkToken, silent: true, since: now, until: never}
+	t.checkToken(ctx, err, now)
+}
+
+// checkToken asks whether the token has changed. The first time, an unchanged one parks.
+func (t *term) checkToken(ctx context.Context, cause error, now time.Time) {
+	p := t.park
+	p.checked = now
+	if t.conn.TokenChanged == nil {
+		if p.silent {
+			t.parkFor(ctx, ParkToken, cause, now)
+		}
+		return
+	}
+	p.checking = true
+	changed := t.conn.TokenChanged
+	t.spawn(ctx, func(ctx context.Context) effect {
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		yes := changed(limited)
+		return func(ctx context.Context, now time.Time) {
+			p.checking = false
+			switch {
+			case t.park != p:
+			case yes:
+				p.until = t.w.auth.reserve(now)
+			case p.silent:
+				t.parkFor(ctx, ParkToken, cause, now)
+			}
+		}
+	})
+}
+
+// trial offers the one call that a parked connection may make: a look, when its time has come.
+func (t *term) trial(now time.Time) (errand, time.Time, bool) {
+	p := t.park
+	switch {
+	case p.checking || p.trying:
+		return errand{}, never, false
+	case now.Before(p.until):
+		return errand{}, p.until, false
+	}
+	if p.reason == ParkToken {
+		if at := t.w.auth.reserve(now); at.After(now) {
+			p.until = at
+			return errand{}, at, false
+		}
+	}
+	p.trying = true
+	return errand{do: actLook, wish: wish{class: classDeadline, since: now}}, now, true
+}
+
+// trialFailed ends a trial that gave nothing. One that failed for another reason than the park is repeated soon.
+func (t *term) trialFailed(now time.Time) {
+	p := t.park
+	if p == nil || !p.trying {
+		return
+	}
+	p.trying = false
+	if !p.until.After(now) {
+		p.until = now.Add(10*time.Second + backoff.Policy{Base: time.Minute}.Delay(0))
+	}
+}
+
+// contact is any valid reply: the connection works.
+func (t *term) contact(ctx context.Context, now time.Time) {
+	t.sense.replied = now
+	clear(t.sense.refused)
+	p := t.park
+	if p == nil {
+		return
+	}
+	t.park = nil
+	if p.reason == ParkClientUpdate {
+		t.w.halt(false)
+	}
+	if !p.silent {
+		t.say(ctx, events.NoticeResumed, now, events.Notice{Text: "The connection is watched again.", Code: ""})
+	}
+	t.scheduleAll(now)
+}

@@ -1,0 +1,40 @@
+package watch
+
+import (
+	"context"
+
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// Publisher stores events. It resolves lost acknowledgements and duplicates itself.
+type Publisher interface {
+	// Publish stores the event if the newest sequence of its subject is after (0: none) and returns the sequence it
+	// has there. events.ErrNewer: another owner is ahead, stop. Any other error: not done, try again later. Notices
+	// come with after 0 and are stored without that condition.
+	Publish(ctx context.Context, e events.Event, after uint64) (uint64, error)
+	// Last gives the newest event of a purchase and its sequence; nil when there is none.
+	Last(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+}
+
+// Cursors remember up to where each purchase was published.
+type Cursors interface {
+	// Cursor reports false when nothing is known. An error means that it cannot be known now.
+	Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool, error)
+	// Advance never moves a cursor backward.
+	Advance(ctx context.Context, purchaseID string, c events.Cursor) error
+}
+
+// Sets remember what each connection watches.
+type Sets interface {
+	// WatchSet reports false when nothing is known. An error means that it cannot be known now.
+	WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error)
+	// PutWatchSet replaces what is remembered.
+	PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error
+}
+
+// Leases make sure that one process at a time watches a connection.
+type Leases interface {
+	// Acquire blocks until this process owns name. The owned context ends when the lease is lost, and its Err is exact
+	// by the monotonic clock.
+	Acquire(ctx context.Context, name string) (owned context.Context, release func(), err error)
+}

@@ -1,0 +1,180 @@
+package watch
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// project copies a purchase field by field from the allow-list. A field that is not named here cannot leave.
+func project(p envoy.Purchase) events.Snapshot {
+	s := events.Snapshot{
+		PurchaseID:      p.PurchaseID,
+		Revision:        p.Revision,
+		Terminal:        p.Terminal,
+		State:           events.State(p.State),
+		UserTask:        text(p.UserTask),
+		ReasonCode:      text(p.ReasonCode),
+		StatusText:      p.StatusText,
+		Rail:            text(p.Rail),
+		RailReason:      text(p.RailReason),
+		CheckoutBy:      text(p.CheckoutBy),
+		Merchant:        events.Merchant{Name: p.Merchant.Name, URL: p.Merchant.URL},
+		Amount:          amount(p.Amount),
+		Description:     text(p.Description),
+		DetailsComplete: p.Details.Complete,
+		DetailsMissing:  append([]string(nil), p.Details.Missing...),
+		Approval: events.Approval{
+			State: text(p.Approval.State), Method: text(p.Approval.Method), DecideBy: moment(p.Approval.DecideBy),
+		},
+		PaymentReady: events.PaymentReady{
+			Available: p.PaymentReady.Available, Kind: text(p.PaymentReady.Kind),
+			ExpiresAt: moment(p.PaymentReady.ExpiresAt), Closed: flag(p.PaymentReady.Closed),
+		},
+		Money: events.MoneyStatus{
+			Status: p.Money.Status, Paid: amountOrNil(p.Money.Paid), MerchantOrderRef: text(p.Money.MerchantOrderRef),
+		},
+		Receipt: receipt(p.Receipt),
+		Chain:   events.Chain{Supersedes: text(p.Chain.Supersedes), SupersededBy: text(p.Chain.SupersededBy)},
+		Agent: events.Agent{
+			ID: p.Agent.AgentID, DisplayName: p.Agent.DisplayName, Verification: p.Agent.Verification,
+		},
+		CreatedAt: p.CreatedAt,
+		UpdatedAt: p.UpdatedAt,
+	}
+	if q := p.Question; q != nil {
+		s.Question = &events.Question{ID: q.ID, Kind: q.Kind, Prompt: q.Prompt, AskedAt: q.AskedAt}
+	}
+	if f := p.Funding; f != nil {
+		s.Funding = &events.Funding{Amount: amount(f.Amount), ExpiresAt: moment(f.ExpiresAt)}
+	}
+	return s
+}
+
+func receipt(r *envoy.Receipt) *events.Receipt {
+	if r == nil {
+		return nil
+	}
+	out := &events.Receipt{
+		Paid: amount(r.Paid), MerchantOrderRef: text(r.MerchantOrderRef), CompletedAt: r.CompletedAt,
+	}
+	if r.Card != nil {
+		out.CardNetwork, out.CardLast4 = r.Card.Network, r.Card.Last4
+	}
+	return out
+}
+
+// held projects one entry of held_purchases.
+func held(i envoy.HeldItem) *events.Held {
+	return &events.Held{State: i.State, Amount: amountOrNil(i.Amount), Exact: i.Exact, Since: moment(i.Since)}
+}
+
+func amount(a envoy.Amount) events.Amount {
+	return events.Amount{Minor: a.Minor, Currency: a.Currency, Display: a.Display}
+}
+
+func amountOrNil(a *envoy.Amount) *events.Amount {
+	if a == nil {
+		return nil
+	}
+	out := amount(*a)
+	return &out
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func moment(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	return &out
+}
+
+func flag(b *bool) *bool {
+	if b == nil {
+		return nil
+	}
+	out := *b
+	return &out
+}
+
+func support(m envoy.Meta) events.Support {
+	return events.Support{RequestID: m.RequestID, TraceID: m.TraceID}
+}
+
+// followable reads a next. It gives what may be followed, if it reads a purchase at all, and the reference that it
+// names.
+func followable(n envoy.Next) (*follow, bool) {
+	if n.Tool == nil || *n.Tool != string(envoy.ToolStatus) || len(n.Args) == 0 {
+		return nil, false
+	}
+	args, err := envoy.ParseArgs(n.Args)
+	if err != nil {
+		return nil, false
+	}
+	f := &follow{
+		reference: args.Purchase, args: append(json.RawMessage(nil), n.Args...),
+		after: args.AfterRevision, wait: min(args.Wait, holdWait),
+	}
+	if n.AfterSeconds != nil && *n.AfterSeconds > 0 {
+		f.delay = time.Duration(min(*n.AfterSeconds, 86400)) * time.Second
+	}
+	return f, true
+}
+
+// deadlinesOf gathers what is known to run out.
+func deadlinesOf(s events.Snapshot, t told) events.Deadlines {
+	d := events.Deadlines{ApprovalBy: s.Approval.DecideBy, SpendingExpires: s.PaymentReady.ExpiresAt}
+	if s.Funding != nil {
+		d.FundingExpires = s.Funding.ExpiresAt
+	}
+	if t.about(s) {
+		d.NextBy, d.UserActionBy = t.nextBy, t.actionBy
+	}
+	return d
+}
+
+// nearest gives the first deadline that is not long past; zero when there is none.
+func nearest(d events.Deadlines, now time.Time) time.Time {
+	var out time.Time
+	for _, t := range []*time.Time{d.NextBy, d.UserActionBy, d.ApprovalBy, d.FundingExpires, d.SpendingExpires} {
+		if t != nil && t.After(now.Add(-time.Minute)) && (out.IsZero() || t.Before(out)) {
+			out = *t
+		}
+	}
+	return out
+}
+
+// told is what only a status reply says, and only about the revision that it showed.
+type told struct {
+	revision   int64
+	server     time.Time
+	stopped    bool
+	nextBy     *time.Time
+	action     string
+	actionText string
+	actionBy   *time.Time
+}
+
+// about tells whether it speaks of this snapshot.
+func (t told) about(s events.Snapshot) bool { return !t.server.IsZero() && t.revision == s.Revision }
+
+// toldBy reads a status reply.
+func toldBy(r *envoy.Status) told {
+	t := told{
+		revision: r.Purchase.Revision, server: r.ServerTime,
+		stopped: r.Next.Action == "stop", nextBy: moment(r.Next.By),
+	}
+	if a := r.UserAction; a != nil {
+		t.action, t.actionText, t.actionBy = a.Task, a.Message, moment(a.By)
+	}
+	return t
+}

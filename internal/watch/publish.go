@@ -1,0 +1,267 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/backoff"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// publication is an event that is not known to be stored yet. Its purchase is not read until it is.
+type publication struct {
+	event events.Event
+	since time.Time
+	open  bool // a look would show the purchase, so there is none meanwhile
+}
+
+// announce publishes an event of p and tries until it is stored.
+func (t *term) announce(ctx context.Context, p *purchase, e events.Event, passed bool, now time.Time) {
+	p.publishing = &publication{event: e, since: now, open: !e.Purchase.Terminal}
+	if p.publishing.open {
+		t.sense.unstored++
+	}
+	t.schedule(p, now)
+	after := p.cursor.Sequence
+	t.spawn(ctx, func(ctx context.Context) effect {
+		seq, err := t.store(ctx, e, after)
+		switch {
+		case err == nil:
+			return func(ctx context.Context, now time.Time) { t.acknowledged(ctx, p, seq, passed, now) }
+		case errors.Is(err, events.ErrNewer):
+			return func(context.Context, time.Time) {
+				t.fail(fmt.Errorf("publish %s: %w", e.ID, err))
+			}
+		default:
+			return nil // the term is over
+		}
+	})
+}
+
+// store publishes until the event is stored, another owner is ahead, or the term ends.
+func (t *term) store(ctx context.Context, e events.Event, after uint64) (uint64, error) {
+	delays := backoff.Policy{Base: time.Second, Max: 30 * time.Second}
+	for try := 0; ; try++ {
+		if err := t.owned.Err(); err != nil {
+			return 0, fmt.Errorf("publish without lease: %w", err)
+		}
+		limited, cancel := context.WithTimeout(ctx, 15*time.Second)
+		seq, err := t.w.publisher.Publish(limited, e, after)
+		cancel()
+		switch {
+		case err == nil:
+			return seq, nil
+		case errors.Is(err, events.ErrNewer):
+			return 0, err
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		}
+		t.w.metrics.publishErrors.Inc()
+		if try == 0 || try%10 == 9 {
+			t.log.Error("publish event", "event", e.ID, "try", try+1, "error", err)
+		}
+		pause(ctx, delays.Delay(try)+100*time.Millisecond)
+	}
+}
+
+// acknowledged moves the cursor on, and then the purchase.
+func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, passed bool, now time.Time) {
+	e := p.publishing.event
+	if p.publishing.open {
+		t.sense.unstored--
+	}
+	p.publishing = nil
+	t.sense.published = now
+	label := string(e.Purchase.Reading.Cause)
+	if e.Type == events.TypeOverdue {
+		label = "overdue"
+	}
+	t.w.metrics.events.WithLabelValues(label).Inc()
+	p.cursor = p.cursor.Advanced(e, seq, now, passed)
+	p.known, p.last, p.baseline, p.probe = true, &e, false, false
+	t.writer.putCursor(p.id, p.cursor)
+	if p.gone {
+		return
+	}
+	if p.snap == nil || len(p.pending) > 0 {
+		t.drain(ctx, p, now)
+		return
+	}
+	t.decide(ctx, p, now) // held money may have been seen meanwhile
+	t.checkOverdue(ctx, p, now)
+}
+
+// notices publishes what a connection has to say, one after the other.
+type notices struct {
+	queue []events.Event
+	busy  bool
+	stamp time.Time // of the newest, so that no two have the same time
+}
+
+const noticeLimit = 256 // that wait to be stored; beyond it the oldest are lost, and counted in the log
+
+// say queues a notice.
+func (t *term) say(ctx context.Context, kind events.NoticeKind, now time.Time, n events.Notice) {
+	at := now
+	if !at.After(t.notices.stamp) {
+		at = t.notices.stamp.Add(time.Millisecond)
+	}
+	t.notices.stamp = at.Truncate(time.Millisecond)
+	if len(t.notices.queue) >= noticeLimit {
+		t.log.Error("drop notice", "kind", t.notices.queue[0].Notice.Kind)
+		t.notices.queue = t.notices.queue[1:]
+	}
+	t.notices.queue = append(t.notices.queue, events.NewNotice(t.conn.Name, kind, at, n))
+	t.log.Warn("notice", "kind", kind, "purchase", n.PurchaseID, "code", n.Code, "text", n.Text)
+	t.tell(ctx)
+}
+
+func (t *term) tell(ctx context.Context) {
+	if t.notices.busy || len(t.notices.queue) == 0 {
+		return
+	}
+	t.notices.busy = true
+	e := t.notices.queue[0]
+	t.notices.queue = t.notices.queue[1:]
+	t.spawn(ctx, func(ctx context.Context) effect {
+		if _, err := t.store(ctx, e, 0); err != nil && !errors.Is(err, events.ErrNewer) {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			t.w.metrics.notices.WithLabelValues(string(e.Notice.Kind)).Inc()
+			t.notices.busy = false
+			t.tell(ctx)
+		}
+	})
+}
+
+// writer stores cursors and the watch set beside the loop, newest first come, and tries until the store takes them.
+// The events themselves are safe before: what is lost here is found again in the stream.
+type writer struct {
+	w          *Watcher
+	connection string
+	wake       chan struct{}
+
+	mu      sync.Mutex
+	cursors map[string]events.Cursor
+	set     *events.WatchSet
+	done    []func(error)
+	trouble bool
+}
+
+var errNotLoaded = errors.New("the watch set is not read yet")
+
+func newWriter(w *Watcher, connection string) *writer {
+	return &writer{w: w, connection: connection, wake: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
+}
+
+func (w *writer) putCursor(id string, c events.Cursor) {
+	w.mu.Lock()
+	w.cursors[id] = c
+	w.mu.Unlock()
+	w.ping()
+}
+
+func (w *writer) putSet(s events.WatchSet, done func(error)) {
+	w.mu.Lock()
+	w.set = &s
+	if done != nil {
+		w.done = append(w.done, done)
+	}
+	w.mu.Unlock()
+	w.ping()
+}
+
+func (w *writer) ping() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// troubled tells whether the store refused the newest write.
+func (w *writer) troubled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble
+}
+
+func (w *writer) run(ctx context.Context) {
+	delays := backoff.Policy{Base: time.Second, Max: 15 * time.Second}
+	for fails := 0; ; {
+		select {
+		case <-ctx.Done():
+			w.answer(ctx.Err())
+			return
+		case <-w.wake:
+		}
+		for ctx.Err() == nil {
+			err := w.flush(ctx)
+			if err == nil {
+				fails = 0
+				break
+			}
+			fails++
+			pause(ctx, delays.Delay(fails)+200*time.Millisecond)
+		}
+	}
+}
+
+// flush writes all that waits. What fails stays, unless something newer has come.
+func (w *writer) flush(ctx context.Context) error {
+	w.mu.Lock()
+	cursors, set, done := w.cursors, w.set, w.done
+	w.cursors, w.set, w.done = map[string]events.Cursor{}, nil, nil
+	w.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var failed error
+	if set != nil {
+		if failed = w.w.sets.PutWatchSet(limited, w.connection, *set); failed != nil {
+			w.w.metrics.storeErrors.WithLabelValues("set").Inc()
+			w.mu.Lock()
+			if w.set == nil {
+				w.set = set
+			}
+			w.mu.Unlock()
+		}
+		for _, f := range done {
+			f(failed)
+		}
+	}
+	for id, c := range cursors {
+		err := failed
+		if err == nil {
+			err = w.w.cursors.Advance(limited, id, c)
+		}
+		if err != nil {
+			if failed == nil {
+				w.w.metrics.storeErrors.WithLabelValues("cursor").Inc()
+				failed = err
+			}
+			w.mu.Lock()
+			if _, newer := w.cursors[id]; !newer {
+				w.cursors[id] = c
+			}
+			w.mu.Unlock()
+		}
+	}
+	w.mu.Lock()
+	w.trouble = failed != nil
+	w.mu.Unlock()
+	return failed
+}
+
+// answer tells those who wait that nothing more will be written.
+func (w *writer) answer(err error) {
+	w.mu.Lock()
+	done := w.done
+	w.done = nil
+	w.mu.Unlock()
+	for _, f := range done {
+		f(err)
+	}
+}

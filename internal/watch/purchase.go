@@ -1,0 +1,253 @@
+package watch
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/secret"
+)
+
+// never is a time that no purchase waits for.
+var never = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant that Go cannot write as one
+
+// purchase is all that a term knows about one purchase. Only the loop touches it.
+type purchase struct {
+	id      string       // empty while only a key is known
+	keyHash string       // of the idempotency key, where known
+	key     secret.Value // the key itself, only between its registration and its first sight; never stored
+
+	registered bool
+	baseline   bool      // found by first contact
+	probe      bool      // ended before first contact: told only if its money hangs
+	recheck    bool      // settled as far as we know, but something says otherwise: read once more
+	seen       bool      // Envoy has shown it at least once, now or before a restart
+	ref        time.Time // watched since
+
+	// What was said. A purchase is loaded when cursor and last message were compared.
+	loaded bool
+	known  bool
+	cursor events.Cursor
+	last   *events.Event
+
+	// What is known now.
+	snap     *events.Snapshot // newest accepted; nil until something is shown in this term
+	source   events.Source
+	server   time.Time // Envoy's clock in the reply of snap
+	support  events.Support
+	judged   events.Judgement
+	told     told
+	held     events.HeldAnswer
+	heldAt   time.Time // Envoy's clock in the look of held; zero: no look has answered
+	root     string    // chain root, where known
+	rooted   bool      // the predecessor's cursor was asked for it
+	state    events.State
+	column   column
+	since    time.Time // in state, by our clock
+	lower    map[envoy.Tool]*lowered
+	onlyLook bool
+
+	// How it is followed.
+	call       *call
+	publishing *publication
+	pending    []observation
+	line       line
+	slowest    bool
+	missing    int // replies in a row that it does not exist
+	asked      time.Time
+	replied    time.Time
+	shown      time.Time
+	heard      time.Time // newest valid reply about it
+	early      int
+	pause      time.Duration
+	next       *follow
+	listState  events.State
+	listedEnd  time.Time // when the list that shows it as ended went out
+	at         time.Time // when something may be due
+	dueSince   time.Time
+	heapIndex  int // -1: not in the agenda
+	gone       bool
+}
+
+// call is one status request under way.
+type call struct {
+	asked   time.Time
+	held    time.Duration // zero: a plain read
+	hold    bool
+	during  events.State
+	column  column
+	cancel  context.CancelFunc
+	dropped bool // we ended it: its reply is not wanted any more
+}
+
+// lowered counts replies below the cursor, of one tool, in a row.
+type lowered struct {
+	count int
+	first time.Time
+}
+
+// observation is one showing of a purchase, by whichever tool.
+type observation struct {
+	snap    events.Snapshot
+	tool    envoy.Tool
+	source  events.Source
+	server  time.Time
+	support events.Support
+	keyHash string
+}
+
+// line is how one kind of call fares: a purchase's status reads, a connection's looks, its lists.
+type line struct {
+	closed   time.Time // no call before
+	fails    int       // outages in a row
+	slow     int       // refusals in a row that ask for no repeat
+	refused  int       // NOT_ALLOWED in a row
+	foreign  int       // replies about another purchase in a row
+	lastFail remedy
+}
+
+// good forgets troubles after a valid reply.
+func (l *line) good() { *l = line{} }
+
+func (p *purchase) busy() bool { return p.call != nil || p.publishing != nil || !p.loaded }
+
+// revision is the newest one known.
+func (p *purchase) revision() int64 {
+	if p.snap != nil {
+		return p.snap.Revision
+	}
+	return p.cursor.Revision
+}
+
+// stand gives what counts as known: the judgement of the snapshot, else what was published.
+func (p *purchase) stand() (terminal, unsettled bool) {
+	if p.snap != nil {
+		return p.judged.Terminal, p.judged.Unsettled
+	}
+	return p.known && p.cursor.Last.Terminal, p.known && p.cursor.Last.Unsettled
+}
+
+// lingers tells whether a superseded purchase has still to name its successor.
+func (p *purchase) lingers(now time.Time) bool {
+	return p.state == events.StateSuperseded && p.snap != nil && p.snap.Chain.SupersededBy == "" &&
+		now.Sub(p.age(now)) < 24*time.Hour
+}
+
+// age is when the slow pace began: when the purchase last changed, but not before we began to watch it.
+func (p *purchase) age(now time.Time) time.Time {
+	from := p.ref
+	if p.snap != nil {
+		from = later(from, p.snap.UpdatedAt)
+	}
+	return earlier(from, now)
+}
+
+// view is the purchase as plan sees it.
+func (p *purchase) view(now time.Time) view {
+	terminal, unsettled := p.stand()
+	v := view{
+		id: p.id, state: p.state, column: p.column, terminal: terminal,
+		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
+		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
+		since: p.since, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
+		next: p.next, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
+	}
+	if v.state == "" {
+		v.state = p.listState
+	}
+	return v
+}
+
+func (p *purchase) deadline(now time.Time) time.Time {
+	if p.snap == nil {
+		if p.last != nil && p.last.Purchase != nil {
+			return nearest(p.last.Purchase.Deadlines, now)
+		}
+		return time.Time{}
+	}
+	return nearest(deadlinesOf(*p.snap, p.told), now)
+}
+
+// class orders the purchase among those that want a call.
+func (p *purchase) class(now time.Time) class {
+	if d := p.deadline(now); !d.IsZero() && d.Sub(now).Abs() <= time.Minute {
+		return classDeadline
+	}
+	_, unsettled := p.stand()
+	switch {
+	case p.snap == nil && !p.known:
+		return classFirst
+	case p.state == events.StateProcessing || p.state == events.StateReady:
+		return classMoving
+	case unsettled:
+		return classUnsettled
+	default:
+		return classOpen
+	}
+}
+
+// request is the status request of a step.
+func (p *purchase) request(s step) (envoy.StatusRequest, *call) {
+	c := &call{during: p.state, column: p.column, hold: s.Do == actHold}
+	r := envoy.StatusRequest{Purchase: p.id}
+	if p.id == "" {
+		r.Purchase = p.key.Reveal()
+	}
+	switch {
+	case s.Do == actHold && s.Args != nil && p.next != nil:
+		r.Purchase, r.Args, r.AfterRevision, r.Wait = p.next.reference, s.Args, p.next.after, p.next.wait
+	case s.Do == actHold:
+		// Holds that began together must not end together for ever.
+		rev, wait := p.revision(), holdWait-time.Duration(rand.IntN(6))*time.Second
+		r.AfterRevision, r.Wait = &rev, wait
+	}
+	c.held = r.Wait
+	return r, c
+}
+
+// heldAnswer is what looks say about held money, as far as it counts for s.
+func (p *purchase) heldAnswer(s events.Snapshot) events.HeldAnswer {
+	if p.heldAt.IsZero() || ended(s.State) && p.heldAt.Before(s.UpdatedAt) {
+		return p.proven(s)
+	}
+	return p.held
+}
+
+// proven keeps a proof: what was shown to be with the user at this revision does not have to be shown again.
+func (p *purchase) proven(s events.Snapshot) events.HeldAnswer {
+	last := p.cursor.Last
+	if p.known && last.Revision == s.Revision && last.Terminal && !last.Unsettled && last.Money == events.MoneyNotCharged {
+		complete := false
+		return events.HeldAnswer{Available: true, Truncated: &complete}
+	}
+	return events.HeldAnswer{}
+}
+
+// passedApproval tells whether the purchase was approved, as far as anybody can know: what nobody watched proves
+// nothing, so an ended purchase needs a history without a gap, or an approval that says no by itself.
+func (p *purchase) passedApproval(s events.Snapshot) bool {
+	if p.cursor.PassedApproval {
+		return true
+	}
+	switch s.State {
+	case events.StateProcessing, events.StateReady, events.StateVerifying:
+		return true
+	}
+	if s.Approval.State == "approved" {
+		return true
+	}
+	if !ended(s.State) {
+		return false
+	}
+	switch s.Approval.State {
+	case "denied", "expired":
+		return false
+	case "pending":
+		if s.Rail != "gift_card" { // a gift card is paid by its link, whatever the approval says
+			return false
+		}
+	}
+	return !p.known || s.Revision-p.cursor.Revision > 1
+}

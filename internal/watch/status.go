@@ -1,0 +1,149 @@
+package watch
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/secret"
+)
+
+// watchdog is how much longer than its wait a call may take before the watcher gives it up, should the reader's own
+// time-out fail.
+const watchdog = 20 * time.Second
+
+// ask makes a status request, and no other of this purchase until it is over.
+func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
+	r, c := p.request(s)
+	callCtx, cancel := context.WithTimeout(ctx, r.Wait+watchdog)
+	c.asked, c.cancel = now, cancel
+	p.call, p.asked, p.dueSince = c, now, time.Time{}
+	if c.hold {
+		t.sense.holds++
+	}
+	t.schedule(p, now)
+	reader := t.conn.Reader
+	t.spawn(ctx, func(context.Context) effect {
+		reply, err := reader.Status(callCtx, r)
+		cancel()
+		return func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) }
+	})
+}
+
+// answered takes the end of a status request.
+func (t *term) answered(ctx context.Context, p *purchase, c *call, reply *envoy.Status, err error, now time.Time) {
+	p.call = nil
+	if c.hold {
+		t.sense.holds--
+	}
+	t.w.metrics.calls.WithLabelValues(string(envoy.ToolStatus), outcome(err)).Inc()
+	if err == nil && !about(p, reply.Purchase) {
+		err = &envoy.Outage{Tool: envoy.ToolStatus, Kind: envoy.OutageForeign, Took: now.Sub(c.asked)}
+	}
+	switch {
+	case p.gone:
+		if err == nil {
+			t.contact(ctx, now)
+		}
+	case err != nil && c.dropped:
+		t.schedule(p, now)
+	case err != nil:
+		p.next = nil // after any failure it is planned anew
+		t.troubleStatus(ctx, p, c, err, now)
+	default:
+		t.statusReply(ctx, p, c, reply, now)
+	}
+}
+
+// about tells whether a reply speaks of the purchase that was asked for.
+func about(p *purchase, got envoy.Purchase) bool {
+	if !events.ValidPurchaseID(got.PurchaseID) {
+		return false
+	}
+	if p.id != "" {
+		return got.PurchaseID == p.id
+	}
+	return events.HashKey(got.IdempotencyKey) == p.keyHash
+}
+
+// statusReply takes a valid reply about the purchase that was asked for.
+func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *envoy.Status, now time.Time) {
+	t.contact(ctx, now)
+	t.w.metrics.unknown.Add(float64(reply.Unknown))
+	if p.id == "" {
+		p = t.adopt(ctx, p, reply.Purchase.PurchaseID, now)
+	}
+	p.line.good()
+	p.replied, p.shown, p.heard = now, now, now
+	p.hurry(c, reply.Purchase.Revision, now)
+	if reply.Purchase.State == string(events.StateReady) {
+		t.readyReply(ctx, p, c, reply, now)
+	}
+	t.readNext(ctx, p, reply.Next, now)
+	if told := toldBy(reply); !told.server.Before(p.told.server) || told.revision != p.told.revision {
+		p.told = told
+	}
+	t.take(ctx, p, observation{
+		snap: project(reply.Purchase), tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime,
+		support: support(reply.Meta), keyHash: keyHash(reply.Purchase),
+	}, now)
+}
+
+func keyHash(p envoy.Purchase) string {
+	if p.IdempotencyKey == "" {
+		return ""
+	}
+	return events.HashKey(p.IdempotencyKey)
+}
+
+// hurry works out the pause before the next hold: none after a change or a hold that ended, a growing one after early
+// replies.
+func (p *purchase) hurry(c *call, revision int64, now time.Time) {
+	p.pause = 0
+	switch {
+	case !c.hold || revision > p.revision() || p.snap == nil && !p.known:
+		p.early = 0
+	case earlyReply(now.Sub(c.asked), c.held):
+		p.early++
+		p.pause = earlyPause(p.early)
+	default:
+		p.early = 0
+		p.pause = time.Duration(rand.Int64N(int64(time.Second))) // holds must not stay in step
+	}
+}
+
+// readNext keeps a next that may be followed. One that reads another purchase starts a watch of that.
+func (t *term) readNext(ctx context.Context, p *purchase, n envoy.Next, now time.Time) {
+	p.next = nil
+	f, ok := followable(n)
+	switch {
+	case !ok:
+	case f.reference == p.id || p.keyHash != "" && events.HashKey(f.reference) == p.keyHash:
+		p.next = f
+	case events.ValidPurchaseID(f.reference):
+		if _, followed := t.byID[f.reference]; !followed {
+			t.track(ctx, f.reference, now)
+			t.saveSet(now, nil)
+		}
+	default:
+		t.trackKey(events.HashKey(f.reference), secret.New(f.reference), now, now)
+		t.saveSet(now, nil)
+	}
+}
+
+// readyReply is what the table is there to avoid: a reply that released payment details. They were not decoded; it is
+// counted and told, and from now on the purchase is only looked at.
+func (t *term) readyReply(ctx context.Context, p *purchase, c *call, reply *envoy.Status, now time.Time) {
+	t.w.metrics.readyReplies.WithLabelValues(stateLabel(c.during)).Inc()
+	p.onlyLook = true
+	if day := now.UTC().Truncate(24 * time.Hour); day.After(t.sense.readyDay) {
+		t.sense.readyDay = day
+		t.say(ctx, events.NoticeReadyReply, now, events.Notice{
+			PurchaseID: p.id, Support: support(reply.Meta),
+			Text: "A status read was answered with a ready purchase, so payment details came back. They were dropped undecoded. " +
+				"The purchase is only looked at from now on.",
+		})
+	}
+}
