@@ -21,6 +21,9 @@ const (
 	leaseTimeout = 2 * time.Second // of one request about a lease
 )
 
+// leaseTimes are those times as a store has them; only tests have others.
+type leaseTimes struct{ life, renewal, look time.Duration }
+
 // ErrLeaseLost is the cause of an ownership that ended before it was released.
 var ErrLeaseLost = errors.New("the lease is lost")
 
@@ -73,7 +76,7 @@ func (r *Redis) Acquire(ctx context.Context, name string) (owned context.Context
 			said = true
 			r.log.Warn("cannot ask for a lease", slog.String("lease", name), slog.Any("error", err))
 		}
-		if err := pause(ctx, leaseLook); err != nil {
+		if err := pause(ctx, r.times.look); err != nil {
 			return nil, nil, fmt.Errorf("acquire lease %s: %w", name, err)
 		}
 	}
@@ -104,7 +107,7 @@ func (l *lease) take(ctx context.Context) (bool, error) {
 	got := false
 	err := l.redis.do(func(c *redis.Client) error {
 		// A lost answer is asked again, hence the script, which knows our token.
-		n, err := redis.NewScript(renewScript).Run(ctx, c, []string{l.key}, l.token, leaseLife.Milliseconds()).Int()
+		n, err := redis.NewScript(renewScript).Run(ctx, c, []string{l.key}, l.token, l.redis.times.life.Milliseconds()).Int()
 		got = n == 1
 		return err
 	})
@@ -112,7 +115,7 @@ func (l *lease) take(ctx context.Context) (bool, error) {
 		return false, l.redis.metrics.done(opLease, err)
 	}
 	if got {
-		l.extend(sent.Add(leaseLife))
+		l.extend(sent.Add(l.redis.times.life))
 	}
 	return got, nil
 }
@@ -140,7 +143,7 @@ func (l *lease) hold(ctx context.Context) context.Context {
 
 // keep renews the lease until it is lost or released.
 func (l *lease) keep(ctx context.Context) {
-	look := time.NewTicker(leaseLook)
+	look := time.NewTicker(l.redis.times.look)
 	defer look.Stop()
 	// The end has a timer of its own, since a look may hang longer than the lease.
 	end := time.AfterFunc(l.left(), func() { l.cancel(errOver) })
@@ -155,7 +158,7 @@ func (l *lease) keep(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		due := time.Since(renewed) >= leaseRenewal
+		due := time.Since(renewed) >= l.redis.times.renewal
 		mine, prolonged, err := l.look(ctx, due)
 		switch {
 		case err != nil: // proves nothing; the time goes on

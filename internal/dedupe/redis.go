@@ -44,6 +44,7 @@ type Redis struct {
 	prefix  string
 	log     *slog.Logger
 	metrics *metrics
+	times   leaseTimes
 
 	client   atomic.Pointer[redis.Client]
 	readOnly atomic.Bool // said, and not over yet
@@ -92,7 +93,10 @@ func newRedis(o RedisOptions) (*Redis, error) {
 	// come back to us anyway.
 	redis.SetLogger(&logging.VoidLogger{})
 
-	r := &Redis{opts: opts, prefix: o.Prefix, log: o.Log, metrics: newMetrics(o.Metrics)}
+	r := &Redis{
+		opts: opts, prefix: o.Prefix, log: o.Log, metrics: newMetrics(o.Metrics),
+		times: leaseTimes{life: leaseLife, renewal: leaseRenewal, look: leaseLook},
+	}
 	if r.prefix == "" {
 		r.prefix = "herald"
 	}
