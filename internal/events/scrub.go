@@ -35,8 +35,8 @@ func scrub(text string, limit, what int) (string, int) {
 	if plain(text, limit) {
 		return text, 0
 	}
-	text = precut(text, limit)
-	for total := 0; ; {
+	text, total := precut(text, limit)
+	for {
 		var n int
 		text, n = clean(text)
 		for _, step := range [...]struct {
@@ -77,10 +77,10 @@ func plain(text string, limit int) bool {
 }
 
 // precut bounds the work on a text that is far too long, and drops what the cut
-// may have broken in two.
-func precut(text string, limit int) string {
+// may have broken in two: the last token, and digits that may be half a number.
+func precut(text string, limit int) (string, int) {
 	if len(text) <= 8*limit {
-		return text
+		return text, 0
 	}
 	text = text[:8*limit]
 	if i := strings.LastIndexFunc(text, unicode.IsSpace); i >= 0 {
@@ -89,7 +89,7 @@ func precut(text string, limit int) string {
 	return strings.TrimRightFunc(text, func(r rune) bool {
 		_, digit := digitValue(r)
 		return digit || separates(r)
-	}) + cutMark
+	}) + cutMark, 1
 }
 
 // cut shortens a text to limit characters, the last of which is a mark.
@@ -121,8 +121,6 @@ func clean(text string) (string, int) {
 		rest = rest[size:]
 		out := r
 		switch {
-		case r == utf8.RuneError && size == 1:
-			out = utf8.RuneError
 		case r == 0x200c || r == 0x200d:
 			after, _ := utf8.DecodeRuneInString(rest)
 			if joins(before) && joins(after) {
@@ -134,7 +132,7 @@ func clean(text string) (string, int) {
 		case unicode.IsControl(r), r == 0x2028, r == 0x2029:
 			out = ' '
 		}
-		changed := out != r
+		changed := out != r || r == utf8.RuneError && size == 1
 		if changed && !running {
 			n++
 		}

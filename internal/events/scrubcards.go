@@ -201,6 +201,9 @@ func digitValue(r rune) (byte, bool) {
 	case r >= 0x2776 && r <= 0x277e:
 		return byte(r-0x2776) + 1, true
 	}
+	if !unicode.IsDigit(r) {
+		return 0, false
+	}
 	// Decimal digits come in unbroken tens, the first of which is zero.
 	for _, t := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(t.Lo) && uint32(r) <= uint32(t.Hi) {

@@ -157,6 +157,9 @@ func maskSecretWords(text string) (string, int) {
 	for k := 3; k < len(parts); k += 2 { // a code written digit by digit goes on
 		near[k] = near[k] || near[k-2] && bareDigits(parts[k-2]) && bareDigits(parts[k])
 	}
+	for k := len(parts) - 3; k > 0; k-- {
+		near[k] = near[k] || near[k+2] && bareDigits(parts[k+2]) && bareDigits(parts[k])
+	}
 	var found []int // judged by their neighbours, so nothing is masked before all are judged
 	for i := 1; i < len(parts); i += 2 {
 		if opaque(parts[i]) || near[i] && !isAmount(parts, i) && isCode(parts, i) {
@@ -197,10 +200,10 @@ func isCode(parts []string, i int) bool {
 	}
 	total := own
 	if bareDigits(parts[i]) {
-		for k := i - 2; k > 0 && bareDigits(parts[k]); k -= 2 {
+		for k := i - 2; k > 0 && total < codeDigits && bareDigits(parts[k]); k -= 2 {
 			total += countDigits(parts[k])
 		}
-		for k := i + 2; k < len(parts) && bareDigits(parts[k]); k += 2 {
+		for k := i + 2; k < len(parts) && total < codeDigits && bareDigits(parts[k]); k += 2 {
 			total += countDigits(parts[k])
 		}
 	}
