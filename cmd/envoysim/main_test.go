@@ -66,12 +66,13 @@ type lines struct {
 func (l *lines) Write(p []byte) (int, error) {
 	l.rest.Write(p)
 	for {
-		line, err := l.rest.ReadString('\n')
-		if err != nil {
-			l.rest.WriteString(line)
+		before, after, whole := strings.Cut(l.rest.String(), "\n")
+		if !whole {
 			return len(p), nil
 		}
-		l.c <- strings.TrimSpace(line)
+		l.rest.Reset()
+		l.rest.WriteString(after)
+		l.c <- before
 	}
 }
 

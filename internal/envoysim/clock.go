@@ -12,8 +12,10 @@ type Clock interface {
 
 type systemClock struct{}
 
+// Now is the wall clock.
 func (systemClock) Now() time.Time { return time.Now() }
 
+// NewTimer is a timer of the time package.
 func (systemClock) NewTimer(d time.Duration) (<-chan time.Time, func() bool) {
 	t := time.NewTimer(d)
 	return t.C, t.Stop

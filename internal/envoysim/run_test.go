@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,54 @@ func TestOneActivePurchaseAtATime(t *testing.T) {
 	}
 }
 
+// TestConcurrentUse is for the race detector: everything at once, with the agents living fast.
+func TestConcurrentUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{Seed: 4, Speed: 20, Quirks: DefaultQuirks(), RequestsPerMinute: -1})
+		tokens, err := w.Populate(Cast{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := withStop(t)
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		var all sync.WaitGroup
+		for _, token := range tokens {
+			all.Go(func() {
+				for range 60 {
+					w.callAs(token, toolAccount, `{}`)
+					w.callAs(token, toolStatus, `{}`)
+					pass(500 * time.Millisecond)
+				}
+			})
+			all.Go(func() {
+				for range 60 {
+					pass(700 * time.Millisecond)
+					records := w.Purchases()
+					if n := len(records); n > 0 {
+						p := records[n-1].Purchase
+						w.callAs(token, toolStatus, heldBody(p.ID, p.Revision, 5))
+						w.Ledger(p.ID)
+						w.Amend(p.ID, func(p *Purchase) { p.Stop = true })
+					}
+					w.Inject(Fault{Kind: FaultError, Code: Unavailable, Count: 1})
+					w.Canaries()
+					w.GuiltyReads()
+					w.Requests()
+				}
+			})
+		}
+		all.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		if w.Holds() != 0 || len(w.Purchases()) < 10 {
+			t.Errorf("%d holds, %d purchases", w.Holds(), len(w.Purchases()))
+		}
+	})
+}
+
 func TestServe(t *testing.T) {
 	w := newWorld(t, Options{})
 	id := w.start(Spec{})
@@ -165,6 +214,14 @@ func BenchmarkStatus(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		if a := w.benchCall(toolStatus, ids[i%len(ids)]); a != http.StatusOK {
 			b.Fatal(a)
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		if _, err := New(Options{}); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -113,8 +113,14 @@ func (k *walker) request() (tool, body string) {
 }
 
 func (k *walker) purchase() map[string]any {
+	if in := k.earlier(); in != nil && k.r.IntN(3) == 0 {
+		if k.r.IntN(2) == 0 {
+			in["total"] = "1.25"
+		}
+		return in
+	}
 	in := map[string]any{
-		"idempotency_key": fmt.Sprintf("walk-intent-%06d", k.n-k.n%60), "merchant_url": "shop.example.test",
+		"idempotency_key": fmt.Sprintf("walk-intent-%06d", k.n), "merchant_url": "shop.example.test",
 		"total": fmt.Sprintf("%d.50", k.r.IntN(700_000)), "items": []any{map[string]any{"name": "Thing"}}, "user_request": "a thing",
 	}
 	switch k.r.IntN(4) {
@@ -124,6 +130,21 @@ func (k *walker) purchase() map[string]any {
 		in["retry_of"] = k.ref()
 	}
 	return in
+}
+
+// earlier is the input of a start_purchase call that succeeded, to repeat or contradict.
+func (k *walker) earlier() map[string]any {
+	for _, p := range slices.Backward(k.order) {
+		if p.request == "" {
+			continue
+		}
+		var in map[string]any
+		if err := json.Unmarshal([]byte(p.request), &in); err != nil {
+			k.t.Fatal(err)
+		}
+		return in
+	}
+	return nil
 }
 
 func TestEveryReplyFitsItsSchema(t *testing.T) {

@@ -28,13 +28,16 @@ func (s *Sim) Serve(ctx context.Context, l net.Listener) error {
 	select {
 	case <-ctx.Done():
 	case failed = <-served:
-		served <- nil
 	}
 	cut()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	errs := errors.Join(failed, server.Shutdown(last), <-moved)
-	<-served
+	if failed == nil {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			errs = errors.Join(errs, err)
+		}
+	}
 	if errs != nil {
 		return fmt.Errorf("serve: %w", errs)
 	}
