@@ -18,7 +18,7 @@ func Line(e events.Event) string {
 	}
 	p := e.Purchase
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-24s %12s  ", clip(p.Merchant.Name, 24), p.Amount.Display)
+	fmt.Fprintf(&b, "%-22s %12s  ", clip(p.Merchant.Name, 22), p.Amount.Display)
 	if p.Previous != nil && p.Previous.Situation != p.Situation {
 		fmt.Fprintf(&b, "%s -> ", p.Previous.Situation)
 	}

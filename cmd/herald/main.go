@@ -1,0 +1,27 @@
+// Command herald is the whole product for one machine, and the operator's
+// command line.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/heraldbridge/herald/internal/app"
+)
+
+// version is set by the build.
+var version = "dev" //nolint:gochecknoglobals // the linker can set nothing else
+
+func main() { os.Exit(app.Execute(command(), os.Args[1:], os.Stderr)) }
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "herald",
+		Short:   "Watch Envoy purchases and tell people and services when one changes",
+		Version: version,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddCommand(runCommand(), demoCommand(), configCommand(), eventsCommand())
+	return root
+}

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/heraldbridge/herald/config"
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/secret"
+	"github.com/heraldbridge/herald/internal/watch"
+)
+
+// buildConnections turns the file's connections, and those of connections_dir,
+// into what the watcher takes. All of them share one HTTP transport.
+func buildConnections(ctx context.Context, cfg *config.Config, version string) ([]watch.Connection, error) {
+	all, err := cfg.AllConnections()
+	if err != nil {
+		return nil, err
+	}
+	client := envoy.NewHTTPClient(envoy.HTTPOptions{})
+	out := make([]watch.Connection, 0, len(all))
+	for _, c := range all {
+		out = append(out, buildConnection(ctx, c, client, version))
+	}
+	return out, nil
+}
+
+func buildConnection(ctx context.Context, c config.Connection, client *http.Client, version string) watch.Connection {
+	src := c.Token
+	return watch.Connection{
+		Name:  c.Name,
+		Token: src.Read,
+		Reader: envoy.New(envoy.Options{
+			BaseURL: c.BaseURL, Token: src.Read, HTTP: client, Version: version,
+		}),
+		TokenChanged: changed(src),
+		BudgetKey:    budgetKey(ctx, src),
+	}
+}
+
+// changed tells whether the source gives another token than when it was last
+// asked. A command is asked afresh.
+func changed(src secret.Source) func(context.Context) bool {
+	var last secret.Value
+	return func(ctx context.Context) bool {
+		src.Invalidate()
+		now, err := src.Read(ctx)
+		if err != nil {
+			return false
+		}
+		fresh := !now.Equal(last)
+		last = now
+		return fresh
+	}
+}
+
+// budgetKey is the same for connections with the same token and never shows it.
+// A token that cannot be read yet counts as one of its own.
+func budgetKey(ctx context.Context, src secret.Source) string {
+	v, err := src.Read(ctx)
+	if err != nil {
+		return src.String()
+	}
+	sum := sha256.Sum256([]byte(v.Reveal()))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (a *App) watchOptions(st *stores) watch.Options {
+	w := a.Config.Watch
+	return watch.Options{
+		Connections: a.conns,
+		Policy: watch.Policy{
+			RequestsPerMinute: w.RequestsPerMinute,
+			LookEvery:         time.Duration(w.LookEvery),
+			DiscoverEvery:     time.Duration(w.DiscoverEvery),
+			HoldThroughReady:  w.HoldThroughReady,
+			Others:            w.Others,
+			GiveUp:            time.Duration(w.GiveUp),
+			Retention:         time.Duration(a.Config.NATS.Retention),
+			Personal:          a.Config.Events.IncludePersonal,
+		},
+		Publisher: st.bus, Cursors: st.state, Sets: st.state, Leases: st.leases,
+		Log: a.Log, Metrics: a.registry,
+	}
+}

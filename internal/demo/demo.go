@@ -1,0 +1,165 @@
+// Package demo runs the whole product in one process against stand-ins: Envoy
+// with its people, Slack, a mailbox and a webhook receiver. It shows what
+// happens as it happens, and at the end holds the promises against what really
+// was: the stand-ins know the truth.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/heraldbridge/herald/config"
+	"github.com/heraldbridge/herald/internal/app"
+	"github.com/heraldbridge/herald/internal/telemetry"
+)
+
+// Options shape a demo.
+type Options struct {
+	For     time.Duration // how long in all; zero: until ctx ends
+	JSON    bool          // one line of JSON at the end instead of the live view and the summary
+	Out     io.Writer
+	Seed    uint64 // of the simulated people; zero: another one each time
+	Version string
+}
+
+// ErrBroken says that a promise did not hold; the summary names it.
+var ErrBroken = errors.New("a promise was broken")
+
+// Run runs the demo and reports whether every promise held.
+func Run(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "herald-demo-")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	st, err := newStage(dir, o.Seed)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	cfg, err := config.Load(st.file)
+	if err != nil {
+		return fmt.Errorf("load the demo's own configuration: %w", err)
+	}
+	logs := &buffer{}
+	a, err := app.New(ctx, app.Options{
+		Config: cfg, Role: config.RoleHerald, Version: o.Version,
+		Log: telemetry.NewLogger(logs, "debug", "json"),
+	})
+	if err != nil {
+		return err
+	}
+	s, err := perform(ctx, o, st, a)
+	if err != nil {
+		return fmt.Errorf("run demo: %w\n%s", err, logs.tail())
+	}
+	s.judge(st, a, logs.bytes(), dir)
+	if o.JSON {
+		if err := json.NewEncoder(o.Out).Encode(s); err != nil {
+			return fmt.Errorf("write summary: %w", err)
+		}
+	} else {
+		s.print(o.Out)
+	}
+	if len(s.Broken) > 0 {
+		return fmt.Errorf("%w: %s", ErrBroken, s.Broken[0])
+	}
+	return nil
+}
+
+// perform lets people shop for most of the time, freezes them, waits until what
+// they did has been told, and stops everything.
+func perform(ctx context.Context, o Options, st *stage, a *app.App) (*summary, error) {
+	show, end := durations(o.For)
+	life, stopLife := context.WithCancel(ctx)
+	defer stopLife()
+	running, stopRunning := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRunning()
+	var wg sync.WaitGroup
+	var appErr error
+	failed := make(chan struct{})
+	wg.Go(func() {
+		defer close(failed)
+		appErr = a.Run(running)
+	})
+	stop := func() { stopLife(); stopRunning(); wg.Wait() }
+	select {
+	case <-a.Ready():
+	case <-failed:
+		return nil, appErr
+	case <-ctx.Done():
+		stop()
+		return nil, ctx.Err()
+	}
+	v := newView(o, st)
+	watching, stopWatching := context.WithCancel(running)
+	defer stopWatching()
+	wg.Go(func() { v.follow(watching, "http://"+a.Addr()) })
+	wg.Go(func() { v.refresh(watching) })
+	wg.Go(func() { _ = st.sim.Run(life) })
+	v.begin()
+	select {
+	case <-ctx.Done():
+	case <-failed:
+	case <-after(show):
+	}
+	stopLife()
+	v.say("people have stopped shopping; waiting until all they did is told")
+	v.settle(ctx, end)
+	stopWatching()
+	stop()
+	return v.summary(), appErr
+}
+
+// durations splits the time of a demo: while people shop, and how much longer
+// telling the rest may take.
+func durations(all time.Duration) (show, end time.Duration) {
+	const settle = 8 * time.Second
+	const patience = 25 * time.Second
+	switch {
+	case all <= 0:
+		return 0, patience
+	case all > 2*settle:
+		return all - settle, patience
+	}
+	return all / 2, patience
+}
+
+// after is a channel that never fires for zero.
+func after(d time.Duration) <-chan time.Time {
+	if d <= 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+// buffer keeps all log lines, so that they can be searched for canaries.
+type buffer struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+// Write appends.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b = append(b.b, p...)
+	return len(p), nil
+}
+
+func (b *buffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]byte(nil), b.b...)
+}
+
+func (b *buffer) tail() string {
+	all := b.bytes()
+	return string(all[max(0, len(all)-2000):])
+}

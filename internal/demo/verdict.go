@@ -1,0 +1,228 @@
+package demo
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/heraldbridge/herald/internal/app"
+	"github.com/heraldbridge/herald/internal/envoysim"
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks/sinkfakes"
+)
+
+// summary is what a demo comes to. Its JSON form is stable.
+type summary struct {
+	Purchases  int            `json:"purchases"`
+	Revisions  int            `json:"revisions"`
+	Published  int            `json:"published"`
+	Duplicates int            `json:"duplicates"`
+	Deliveries map[string]int `json:"deliveries"`
+	SlowestMS  int64          `json:"slowest_ms"`
+	Canaries   int            `json:"canaries"`
+	Broken     []string       `json:"broken,omitempty"` // promises, in plain words
+
+	held      int // ready replies that came under a hold that was allowed
+	undone    []string
+	late      []string
+	documents [][]byte
+	newest    map[string]events.Event
+}
+
+// count is the part of the summary that is known at any moment.
+func (v *view) count() summary {
+	sent := 0
+	for _, r := range v.st.hook.Received() {
+		if r.Status/100 == 2 {
+			sent++
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	purchases := map[string]bool{}
+	for c := range v.changes {
+		purchases[c.purchase] = true
+	}
+	return summary{
+		Purchases: len(purchases), Revisions: len(v.changes), Published: len(v.published),
+		Deliveries: map[string]int{
+			"ops-slack": len(v.st.slack.Posts()), "ops-email": len(v.st.mail.Mails()), "orders": sent,
+		},
+	}
+}
+
+func (v *view) summary() *summary {
+	s := v.count()
+	s.undone, s.late = v.behind(), v.undelivered()
+	s.documents, s.newest = v.documents, v.newest
+	for _, r := range v.st.hook.Received() {
+		at, ok := revisionOf(r.Body)
+		if changed, known := v.changes[at]; ok && known {
+			s.SlowestMS = max(s.SlowestMS, r.At.Sub(changed).Milliseconds())
+		}
+	}
+	return &s
+}
+
+// judge holds every promise against what the stand-ins know.
+func (s *summary) judge(st *stage, a *app.App, logs []byte, dir string) {
+	broken := func(format string, args ...any) { s.Broken = append(s.Broken, fmt.Sprintf(format, args...)) }
+	s.Duplicates = int(value(a.Registry(), "herald_watch_duplicates_total"))
+	var found []string
+	s.Canaries, found = canaries(st, s.documents, logs, a.Registry(), filepath.Join(dir, "data"))
+	if s.Canaries > 0 {
+		broken("no secret comes out: %d found, first in %s", s.Canaries, found[0])
+	}
+	if len(s.undone) > 0 {
+		broken("nothing is lost: the newest state of %d purchases was not published, such as %s", len(s.undone), s.undone[0])
+	}
+	if len(s.late) > 0 {
+		broken("every event reaches its sink: %d did not reach the webhook, such as %s", len(s.late), s.late[0])
+	}
+	seen := map[string]bool{}
+	for _, r := range st.hook.Received() {
+		if verdict(r) != "valid" {
+			broken("webhooks are signed: %s is not", r.Header.Get("webhook-id"))
+		}
+		if id := r.Header.Get("webhook-id"); r.Status/100 == 2 {
+			if seen[id] {
+				broken("nothing is said twice: the webhook got %s again", id)
+			}
+			seen[id] = true
+		}
+	}
+	s.judgeReads(st, broken)
+	s.judgeWords(st, broken)
+	if s.Published == 0 {
+		broken("something happens: no event was published")
+	}
+}
+
+// judgeReads looks for status reads that released payment details. One that
+// waited while it was allowed to, and was overtaken, is no fault.
+func (s *summary) judgeReads(st *stage, broken func(string, ...any)) {
+	for id, reads := range st.sim.GuiltyReads() {
+		for _, r := range reads {
+			if r.LastSeen == envoysim.Ready || r.LastSeen == "" {
+				broken("the observer never acts: %s was read while ready", id)
+				continue
+			}
+			s.held++
+		}
+	}
+}
+
+// judgeWords compares "stopped" and "not charged" with the ledger.
+func (s *summary) judgeWords(st *stage, broken func(string, ...any)) {
+	for id, e := range s.newest {
+		p := e.Purchase
+		if !p.Terminal || (p.Situation != events.SituationStopped && p.Money != events.MoneyNotCharged) {
+			continue
+		}
+		entry, ok := st.sim.Ledger(id)
+		claimed := p.Situation == events.SituationStopped && p.Money == events.MoneyNotCharged
+		if ok && claimed && entry.Status != envoysim.LedgerNone && entry.Status != envoysim.LedgerAuthorised {
+			broken("it says no more than it knows: %s is called %s, %s; the ledger says %s", id, p.Situation, p.Money, entry.Status)
+		}
+	}
+}
+
+// verdict checks the Standard Webhooks signature of a request, on its own.
+func verdict(r sinkfakes.Request) string {
+	mac := hmac.New(sha256.New, []byte(hookKey))
+	fmt.Fprintf(mac, "%s.%s.", r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"))
+	mac.Write(r.Body)
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for _, have := range strings.Fields(r.Header.Get("webhook-signature")) {
+		if hmac.Equal([]byte(have), []byte(want)) {
+			return "valid"
+		}
+	}
+	return "WRONG"
+}
+
+// canaries counts the secrets of the stand-in that are anywhere but in it.
+func canaries(st *stage, documents [][]byte, logs []byte, reg *prometheus.Registry, data string) (int, []string) {
+	places := map[string][]byte{"events": bytes.Join(documents, nil), "logs": logs, "metrics": exposition(reg)}
+	for _, r := range st.hook.Received() {
+		places["webhook"] = append(places["webhook"], fmt.Sprint(r.Header, string(r.Body))...)
+	}
+	for _, p := range st.slack.Posts() {
+		places["slack"] = append(places["slack"], p.Raw...)
+	}
+	for _, m := range st.mail.Mails() {
+		places["email"] = append(places["email"], m.Data...)
+	}
+	_ = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if b, err := os.ReadFile(path); err == nil {
+				places["files of NATS"] = append(places["files of NATS"], b...)
+			}
+		}
+		return nil
+	})
+	count, where := 0, []string{}
+	for _, c := range append(st.sim.Canaries(), slackTok, mailPass, hookKey) {
+		for place, b := range places {
+			if bytes.Contains(b, []byte(c)) {
+				count++
+				where = append(where, place)
+			}
+		}
+	}
+	return count, where
+}
+
+func exposition(reg *prometheus.Registry) []byte {
+	var b bytes.Buffer
+	families, _ := reg.Gather()
+	for _, f := range families {
+		_, _ = expfmt.MetricFamilyToText(&b, f)
+	}
+	return b.Bytes()
+}
+
+// value sums a counter over its labels.
+func value(reg *prometheus.Registry, name string) float64 {
+	sum := 0.0
+	families, _ := reg.Gather()
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// print writes the summary for a person.
+func (s *summary) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%d purchases, %d revisions in Envoy, %d events published, %d duplicates suppressed\n",
+		s.Purchases, s.Revisions, s.Published, s.Duplicates)
+	fmt.Fprintf(w, "notifications: slack %d, email %d, webhook %d\n",
+		s.Deliveries["ops-slack"], s.Deliveries["ops-email"], s.Deliveries["orders"])
+	fmt.Fprintf(w, "slowest change to delivery: %s\n", (time.Duration(s.SlowestMS) * time.Millisecond).Round(time.Millisecond))
+	fmt.Fprintf(w, "canaries found outside Envoy: %d\n", s.Canaries)
+	if s.held > 0 {
+		fmt.Fprintf(w, "allowed reads that a change to ready overtook: %d\n", s.held)
+	}
+	if len(s.Broken) == 0 {
+		fmt.Fprintln(w, "every promise held")
+		return
+	}
+	for _, b := range s.Broken {
+		fmt.Fprintln(w, "BROKEN:", b)
+	}
+}
