@@ -100,7 +100,8 @@ func (p *phase) trace() *httptrace.ClientTrace {
 
 func (p *phase) failure(err error, secrets []secret.Value) *Failure {
 	f := &Failure{Verdict: Down, Reason: p.reason(err), Err: secret.Redact(err, secrets...)}
-	if p.connected.Load() || errors.Is(err, context.Canceled) {
+	// A refused handshake can show only after the connection was used: nothing was taken then either.
+	if p.connected.Load() && f.Reason != ReasonTLS || errors.Is(err, context.Canceled) {
 		f.Verdict = Temporary
 	}
 	return f
@@ -141,6 +142,10 @@ func isTLS(err error) bool {
 	var alert tls.AlertError
 	var host x509.HostnameError
 	var authority x509.UnknownAuthorityError
+	var op *net.OpError
+	if errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") {
+		return true // how crypto/tls says that one side gave the handshake up
+	}
 	return errors.As(err, &cert) || errors.As(err, &record) || errors.As(err, &alert) ||
 		errors.As(err, &host) || errors.As(err, &authority)
 }

@@ -121,7 +121,7 @@ type discordFooter struct {
 // Discord's published limits, 6,000 for the whole embed among them.
 const (
 	discordTitle       = 256
-	discordDescription = 2500
+	discordDescription = 2000
 	discordFields      = 20
 	discordValue       = 120
 )

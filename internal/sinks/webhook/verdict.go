@@ -126,6 +126,7 @@ func masked(u *url.URL, c Config) []secret.Value {
 		password, _ := u.User.Password()
 		add(u.User.Username())
 		add(password)
+		add(u.User.Username() + ":" + password) // its base64 is the Authorization header
 	}
 	for _, value := range c.Headers {
 		add(value.Reveal())

@@ -7,12 +7,6 @@ import (
 	"github.com/heraldbridge/herald/internal/sinks"
 )
 
-// Rules of events that change what may be said.
-const (
-	basisVerifyingStop  = "verifying_stop"
-	basisMoneyNotProven = "money_not_proven"
-)
-
 // purchase says the state of a purchase.
 func (w *writer) purchase(p *events.Purchase) {
 	phrase := Situation(p.Situation)
@@ -52,7 +46,7 @@ func about(p *events.Purchase) string {
 
 func situationLines(p *events.Purchase) []string {
 	switch {
-	case p.Situation == events.SituationNeedsSupport && p.SituationBasis == basisVerifyingStop:
+	case p.Situation == events.SituationNeedsSupport && p.SituationBasis == events.BasisVerifyingStop:
 		return []string{"The purchase is not confirmed yet, and Envoy told the agent to stop checking." + dontRepeat}
 	case p.Situation == events.SituationNeedsSupport && notProven(p):
 		return []string{"The purchase ended; Herald cannot see whether money is still set aside." + dontRepeat}
@@ -78,7 +72,7 @@ func situationLines(p *events.Purchase) []string {
 }
 
 func notProven(p *events.Purchase) bool {
-	return p.SituationBasis == basisMoneyNotProven || p.MoneyBasis == basisMoneyNotProven
+	return p.SituationBasis == events.BasisMoneyNotProven || p.MoneyBasis == events.BasisMoneyNotProven
 }
 
 // moneyLine makes no claim where the event makes none: a gift card is paid
@@ -130,9 +124,9 @@ func moneyValue(p *events.Purchase) string {
 
 func (w *writer) purchaseFacts(p *events.Purchase) {
 	w.fact("Merchant", name(p.Merchant.Name))
-	w.fact("Site", name(p.Merchant.URL))
 	w.fact("Amount", Amount(p.Amount))
 	w.fact("Money", moneyValue(p))
+	w.fact("Purchase", name(w.n.Event.Subject))
 	if p.MoneyStatus.Paid != nil {
 		label := "Recorded amount"
 		switch {
@@ -160,13 +154,13 @@ func (w *writer) purchaseFacts(p *events.Purchase) {
 	w.moment("Paying ends", d.SpendingExpires)
 	w.fact("Rail", name(strings.TrimSpace(p.Rail+" "+parenthesis(p.RailReason))))
 	w.fact("Checkout by", name(p.CheckoutBy))
+	w.fact("Site", name(p.Merchant.URL))
 	w.fact("Order reference", name(orderRef(p)))
 	if p.Receipt != nil && p.Receipt.CardLast4 != "" {
 		w.fact("Card", name(strings.TrimSpace(p.Receipt.CardNetwork+" ending in "+p.Receipt.CardLast4)))
 	}
 	w.fact("Agent", name(p.Agent.DisplayName))
 	w.fact("Connection", name(p.Connection))
-	w.fact("Purchase", name(w.n.Event.Subject))
 	if p.ChainRoot != w.n.Event.Subject {
 		w.fact("First purchase of the chain", name(p.ChainRoot))
 	}

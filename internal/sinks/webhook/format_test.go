@@ -1,0 +1,272 @@
+package webhook_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/secret"
+	"github.com/heraldbridge/herald/internal/sinks"
+	"github.com/heraldbridge/herald/internal/sinks/sinkfakes"
+	"github.com/heraldbridge/herald/internal/sinks/sinkstest"
+	"github.com/heraldbridge/herald/internal/sinks/webhook"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update and look at the difference. Got:\n%s", path, got)
+	}
+}
+
+// TestGolden pins what receivers get, headers included.
+func TestGolden(t *testing.T) {
+	const text = `{{define "amount"}}{{with .Purchase}}{{json (amount .Amount)}}{{else}}""{{end}}{{end}}{"title": {{json (upper .Title)}}, "amount": {{template "amount" .}}, "at": {{json (time .Event.Time)}}, "short": {{json (trunc 24 .Text)}}}`
+	configs := map[string]webhook.Config{
+		"structured": {Secrets: keys("key")}, "binary": {Mode: webhook.ModeBinary},
+		"pagerduty": {Preset: webhook.PresetPagerDuty, Secrets: keys("routing-key")},
+		"teams":     {Preset: webhook.PresetTeams}, "discord": {Preset: webhook.PresetDiscord}, "ntfy": {Preset: webhook.PresetNtfy},
+		"template": {Template: text},
+	}
+	for name, c := range configs {
+		t.Run(name, func(t *testing.T) {
+			hook := newHook(t)
+			c.URL, c.AllowCIDRs, c.Now = secret.New(hook.URL("/")), loopback(), now
+			s := newSink(t, c)
+			for _, n := range notable() {
+				send(t, s, n)
+			}
+			var b strings.Builder
+			for _, r := range hook.Received() {
+				r.Header.Del("Accept-Encoding")
+				r.Header.Del("Content-Length")
+				_ = r.Header.Write(&b)
+				b.WriteString("\n" + string(r.Body) + "\n\n")
+			}
+			golden(t, name+".txt", strings.ReplaceAll(b.String(), "\r\n", "\n"))
+		})
+	}
+}
+
+// notable are the notifications of the golden files.
+func notable() []sinks.Notification {
+	var out []sinks.Notification
+	for _, e := range events.Samples() {
+		n := sinkstest.Notification(e)
+		if p := e.Purchase; p != nil && p.Situation == events.SituationNeedsSupport {
+			n.Kind, n.Urgent = sinks.KindOpen, true
+		}
+		if p := e.Purchase; p != nil && p.Situation == events.SituationDone {
+			n.Kind = sinks.KindResolve
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func TestHeadersOfTries(t *testing.T) {
+	hook := newHook(t)
+	at := now()
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("key"), Now: func() time.Time { return at }})
+	e := sinkstest.Confirming()
+	e.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	n := sinkstest.Notification(e)
+	send(t, s, n)
+	at = at.Add(time.Minute)
+	n.Attempt, n.Replay = 2, true
+	send(t, s, n)
+	n.Kind, n.Reminded = sinks.KindRemind, 3
+	send(t, s, n)
+	r := hook.Received()
+	for i, want := range []map[string]string{
+		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790685000", "Herald-Attempt": "1", "Herald-Replay": "", "Herald-Kind": "", "Traceparent": e.TraceParent},
+		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790685060", "Herald-Attempt": "2", "Herald-Replay": "1"},
+		{"Webhook-Id": e.ID + "-remind-3", "Herald-Kind": "remind"},
+	} {
+		for name, value := range want {
+			if got := r[i].Header.Get(name); got != value {
+				t.Errorf("try %d: %s is %q, want %q", i, name, got, value)
+			}
+		}
+	}
+	if r[0].Header.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
+		t.Errorf("content type is %q", r[0].Header.Get("Content-Type"))
+	}
+	if r[0].Header.Get("Webhook-Signature") == r[1].Header.Get("Webhook-Signature") {
+		t.Error("the signature did not change with the timestamp")
+	}
+}
+
+// The bytes that the stream holds are the bytes that go out.
+func TestRawIsSentAsItIs(t *testing.T) {
+	hook := newHook(t)
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback()})
+	n := sinkstest.Notification(sinkstest.Confirming())
+	n.Raw = []byte(`{ "specversion":"1.0",  "later": 1.0 }`)
+	send(t, s, n)
+	if got := string(hook.Received()[0].Body); got != string(n.Raw) {
+		t.Errorf("sent %s", got)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	ok := secret.New("https://hooks.example.test/x")
+	for name, c := range map[string]webhook.Config{
+		"two bodies":          {URL: ok, Preset: webhook.PresetTeams, Template: "{}"},
+		"unknown preset":      {URL: ok, Preset: "pigeon"},
+		"unknown mode":        {URL: ok, Mode: "quantum"},
+		"pager without key":   {URL: ok, Preset: webhook.PresetPagerDuty},
+		"header of ours":      {URL: ok, Headers: map[string]secret.Value{"webhook-id": secret.New("x")}},
+		"header with newline": {URL: ok, Headers: map[string]secret.Value{"X-A": secret.New("a\r\nB: c")}},
+		"header name":         {URL: ok, Headers: map[string]secret.Value{"X A": secret.New("a")}},
+		"broken template":     {URL: ok, Template: "{{.Nope"},
+		"unknown field":       {URL: ok, Template: `{"a": {{json .Nope}}}`},
+		"not json":            {URL: ok, Template: `{"a": {{.Subject}}}`},
+		"nil on notices":      {URL: ok, Template: `{"a": {{json .Purchase.Merchant.Name}}}`},
+		"placeholder":         {URL: ok, Template: `{{.Notice}}`, ContentType: "text/plain"},
+		"content type":        {URL: ok, Template: `{}`, ContentType: "no/such/thing;;"},
+		"proxy":               {URL: ok, Proxy: "::"},
+		"authorities":         {URL: ok, TLS: sinks.TLS{CA: "does-not-exist.pem"}},
+		"half a certificate":  {URL: ok, TLS: sinks.TLS{Cert: "only.pem"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if s, err := webhook.New(c); err == nil {
+				_ = s.Close()
+				t.Error("New accepted it")
+			}
+		})
+	}
+}
+
+// A template that fails on one event is that event's trouble.
+func TestTemplateThatFailsRejectsTheEvent(t *testing.T) {
+	hook := newHook(t)
+	const text = `{"since": {{with .Purchase}}{{if gt (len .Say) 200}}{{json (index .DetailsMissing 5)}}{{else}}1{{end}}{{else}}2{{end}}}`
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Template: text})
+	e := sinkstest.Confirming()
+	e.Purchase.Say = strings.Repeat("a", 201)
+	if f := failure(t, s, sinkstest.Notification(e)); f.Verdict != sinks.Rejected || f.Reason != sinks.ReasonRender {
+		t.Errorf("failure is %v", f)
+	}
+	if n := hook.Connections(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestPagerDutyKeepsOneIncidentPerChain(t *testing.T) {
+	hook := newHook(t)
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Preset: webhook.PresetPagerDuty, Secrets: keys("routing-key")})
+	e := sinkstest.Confirming()
+	open, resolve := sinkstest.Notification(e), sinkstest.Notification(e)
+	open.Kind, open.Urgent, resolve.Kind = sinks.KindOpen, true, sinks.KindResolve
+	parked := events.NewNotice("host-a", events.NoticeParked, now(), events.Notice{Connection: "host-a", Text: "x"})
+	resumed := events.NewNotice("host-a", events.NoticeResumed, now(), events.Notice{Connection: "host-a", Text: "x"})
+	for _, n := range []sinks.Notification{open, resolve, sinkstest.Notification(parked), sinkstest.Notification(resumed)} {
+		send(t, s, n)
+	}
+	var got [4]struct {
+		RoutingKey string         `json:"routing_key"`
+		Action     string         `json:"event_action"`
+		Key        string         `json:"dedup_key"`
+		Payload    map[string]any `json:"payload"`
+	}
+	for i, r := range hook.Received() {
+		if err := json.Unmarshal(r.Body, &got[i]); err != nil {
+			t.Fatal(err)
+		}
+		if r.Header.Get("Webhook-Signature") != "" || got[i].RoutingKey != "routing-key" {
+			t.Errorf("call %d: signed, or without routing key", i)
+		}
+	}
+	if got[0].Action != "trigger" || got[1].Action != "resolve" || got[0].Key != e.Purchase.ChainRoot || got[1].Key != got[0].Key {
+		t.Errorf("purchase: %+v", got[:2])
+	}
+	if got[0].Payload["severity"] != "critical" {
+		t.Errorf("payload: %v", got[0].Payload)
+	}
+	if got[2].Action != "trigger" || got[3].Action != "resolve" || got[2].Key != got[3].Key || got[2].Key == got[0].Key {
+		t.Errorf("notices: %+v", got[2:])
+	}
+}
+
+func writeFile(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestMutualTLS(t *testing.T) {
+	authority, err := sinkfakes.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := authority.Server("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, authority.Pool()
+	hook, err := sinkfakes.NewHook("127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hook.Close() })
+	cert, key, err := authority.Issue("client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := sinks.TLS{CA: writeFile(t, "ca.pem", authority.PEM()), Cert: writeFile(t, "cert.pem", cert), Key: writeFile(t, "key.pem", key)}
+	c := webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), TLS: files}
+	send(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming()))
+
+	c.TLS = sinks.TLS{CA: files.CA}
+	if f := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming())); f.Reason != sinks.ReasonTLS {
+		t.Errorf("without a client certificate: %v", f)
+	}
+	c.TLS = sinks.TLS{}
+	if f := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming())); f.Verdict != sinks.Down || f.Reason != sinks.ReasonTLS {
+		t.Errorf("without the authority: %v", f)
+	}
+}
+
+func TestProxyCarriesTheTryAndLiteralsAreStillJudged(t *testing.T) {
+	hook, proxy := newHook(t), newHook(t)
+	target, err := url.Parse(hook.URL(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	proxy.Always(&sinkfakes.Answer{Handler: func(w http.ResponseWriter, r *http.Request) { forward.ServeHTTP(w, r) }})
+	c := webhook.Config{URL: secret.New("http://hooks.example.test/h"), Proxy: proxy.URL("")}
+	send(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming()))
+	if len(hook.Received()) != 1 || len(proxy.Received()) != 1 {
+		t.Errorf("the proxy saw %d and the receiver %d", len(proxy.Received()), len(hook.Received()))
+	}
+	c.URL = secret.New("http://169.254.169.254/h")
+	if f := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming())); f.Reason != sinks.ReasonBlocked {
+		t.Errorf("a literal address through the proxy gave %v", f)
+	}
+}
