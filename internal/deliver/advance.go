@@ -51,10 +51,14 @@ func (s *session) advance(ln *lane) {
 }
 
 // said reports whether the item was settled before. The lane's sequence says so,
-// in the stream it counts in; an event decided again is not a repeat.
+// in the stream it counts in; so does the id that was sent last, for an event
+// that was published anew. An event decided again by the clock is not a repeat.
 func (s *session) said(ln *lane, it *item) bool {
+	if it.timer || it.bury != nil {
+		return false
+	}
 	st := ln.rec.standing
-	return !it.timer && it.bury == nil && st.Stream.Equal(s.book.created) && it.msg.Sequence <= st.Settled
+	return st.Stream.Equal(s.book.created) && it.msg.Sequence <= st.Settled || st.LastID != "" && st.LastID == it.eventID()
 }
 
 // absorb settles a repeat without a word.

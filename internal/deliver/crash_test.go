@@ -1,0 +1,307 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks"
+)
+
+// The receiver accepted and we died before we could write it down: the same id
+// comes once more, and nothing else does.
+func TestKilledBetweenSendAndStanding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency = 1
+		w.sink.after = func(n sinks.Notification) {
+			if n.Event.ID == "pur_a-0-2-0" && w.stream.begins[0] == StartResume && len(w.stream.begins) == 1 {
+				w.kill()
+			}
+		}
+		for r := range int64(4) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(10 * time.Second)
+		stop()
+		want := []string{"pur_a-0-1-0", "pur_a-0-2-0", "pur_a-0-2-0", "pur_a-0-3-0", "pur_a-0-4-0"}
+		if got := w.sink.got(); !slices.Equal(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+		if len(w.stream.unsettled()) != 0 {
+			t.Errorf("unsettled %v", w.stream.unsettled())
+		}
+	})
+}
+
+// We wrote it down and died before the acknowledgement: nothing comes twice.
+func TestKilledBetweenStandingAndAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency = 1
+		killed := false
+		w.store.beforeWrite = func(m map[string]events.Standing) {
+			if m["pur_a"].Settled == 2 && !killed {
+				killed = true
+				w.kill() // the write goes through all the same
+			}
+		}
+		for r := range int64(4) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(10 * time.Second)
+		stop()
+		want := []string{"pur_a-0-1-0", "pur_a-0-2-0", "pur_a-0-3-0", "pur_a-0-4-0"}
+		if got := w.sink.got(); !killed || !slices.Equal(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+		if w.metric("herald_deliver_repeats_absorbed_total") == 0 || len(w.stream.unsettled()) != 0 {
+			t.Errorf("not absorbed, or unsettled %v", w.stream.unsettled())
+		}
+	})
+}
+
+// A lost lease cuts sends short; nothing is written or settled after it.
+func TestLostLeaseRecordsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.takes = 10 * time.Second
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		_, stop := w.run()
+		pass(time.Second)
+		writes := w.store.writes
+		w.leases.err = errors.New("held by another")
+		w.kill()
+		pass(15 * time.Second)
+		if w.store.writes != writes || w.stream.acked(1) || len(w.sink.got()) != 0 || w.sink.running != 0 {
+			t.Errorf("writes %d, accepted %v, running %d", w.store.writes-writes, w.sink.got(), w.sink.running)
+		}
+		if len(w.outcomes("pur_a-0-1-0")) != 0 {
+			t.Errorf("outcomes %v", w.outcomes("pur_a-0-1-0"))
+		}
+		stop()
+	})
+}
+
+func TestB42_ShutdownWithWorkInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency, w.o.Grace = 1, 10*time.Second
+		w.sink.takes = 3 * time.Second
+		for p := range 50 {
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+		}
+		l, stop := w.run()
+		pass(time.Second)
+		begun := time.Now()
+		stop()
+		if d := time.Since(begun); d != 2*time.Second {
+			t.Errorf("stopped after %s", d)
+		}
+		if l.Status().State != StateStopped {
+			t.Errorf("state %q", l.Status().State)
+		}
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_0-0-1-0"}) || !w.stream.acked(1) {
+			t.Errorf("accepted %v", got)
+		}
+		if !slices.IsSorted(w.stream.naks) || len(w.stream.naks) == 0 {
+			t.Errorf("handed back %v", w.stream.naks)
+		}
+		w.sink.takes = 0
+		_, stop = w.run()
+		pass(time.Minute)
+		stop()
+		if got := w.sink.got(); len(got) != 50 || slices.Contains(got[1:], "pur_0-0-1-0") {
+			t.Errorf("accepted %v", got)
+		}
+	})
+}
+
+// A receiver slower than the grace is cut off, and its message comes again.
+func TestGraceIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Grace = 5 * time.Second
+		w.sink.takes = time.Minute
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		_, stop := w.run()
+		pass(time.Second)
+		begun := time.Now()
+		stop()
+		if d := time.Since(begun); d != 5*time.Second {
+			t.Errorf("stopped after %s", d)
+		}
+		if st := w.store.get("pur_a"); len(st.Tries) != 0 || w.stream.acked(1) || len(w.stream.naks) != 1 {
+			t.Errorf("standing %+v, handed back %v", st, w.stream.naks)
+		}
+	})
+}
+
+func TestB25_BeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.takes = 500 * time.Millisecond
+		for r := range int64(6) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+			w.stream.publish(event("pur_b", r+1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		for r := range int64(3) {
+			pass(700 * time.Millisecond)
+			w.stream.breakOff(fmt.Errorf("consumer deleted: %w", ErrBeginAgain))
+			w.stream.publish(event("pur_c", r, events.SituationWorking))
+		}
+		pass(20 * time.Second)
+		stop()
+		seen := map[string]int{}
+		for _, id := range w.sink.got() {
+			seen[id]++
+		}
+		for id, n := range seen {
+			if n != 1 {
+				t.Errorf("%s accepted %d times", id, n)
+			}
+		}
+		if len(seen) != 15 || len(w.stream.unsettled()) != 0 || len(w.stream.begins) != 4 {
+			t.Errorf("%d accepted, unsettled %v, %d beginnings", len(seen), w.stream.unsettled(), len(w.stream.begins))
+		}
+	})
+}
+
+// A stream made anew counts from one: what the standings say of the old one is void.
+func TestB25_StreamMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for r := range int64(3) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(time.Second)
+		stop()
+		fresh := newFakeStream()
+		w.stream, w.o.Source = fresh, fresh
+		w.stream.publish(event("pur_a", 3, events.SituationWorking)) // said last, and published anew
+		w.stream.publish(event("pur_a", 4, events.SituationWorking))
+		_, stop = w.run()
+		pass(time.Second)
+		stop()
+		if got := w.sink.got(); len(got) != 4 || !slices.Equal(fresh.begins, []Start{StartResume}) {
+			t.Errorf("accepted %v, begins %v", got, fresh.begins)
+		}
+	})
+}
+
+func TestB31_StoreOutOfReachIsNotAlreadySaid(t *testing.T) {
+	away := errors.New("connection refused")
+	for name, trouble := range map[string][2]error{"all": {away, away}, "no writes": {nil, away}, "no reads": {away, nil}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l, stop := w.run()
+				w.stream.publish(event("pur_a", 1, events.SituationWorking))
+				pass(time.Second)
+				w.store.trouble(trouble[0], trouble[1])
+				for p := range 10 {
+					w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+				}
+				w.stream.publish(event("pur_a", 2, events.SituationWorking))
+				pass(10 * time.Second)
+				if got := w.sink.got(); len(got) != 12 {
+					t.Errorf("accepted %v", got)
+				}
+				if w.metric("herald_deliver_store_errors_total") == 0 || l.Status().StoreError == "" {
+					t.Errorf("trouble not shown: %+v", l.Status())
+				}
+				w.stream.breakOff(ErrBeginAgain) // and what is remembered absorbs repeats
+				pass(10 * time.Second)
+				w.store.trouble(nil, nil)
+				pass(20 * time.Second)
+				if got := w.sink.got(); len(got) != 12 {
+					t.Errorf("accepted %v", got)
+				}
+				if st := w.store.get("pur_3"); st.Settled == 0 || l.Status().StoreError != "" {
+					t.Errorf("not written in the end: %+v, %+v", st, l.Status())
+				}
+				if st := w.store.get("pur_a"); st.Settled != 12 || st.LastID != "pur_a-0-2-0" {
+					t.Errorf("standing %+v", st)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// What could not be read is not written over: it is read first, and joined.
+func TestUnreadStandingIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.store.data["ops/pur_a"] = mustJSON(events.Standing{
+			Settled: 0, Stream: w.stream.created, Alarms: map[string]events.Alarm{"elsewhere": {Reminded: 7}},
+		})
+		w.store.trouble(errors.New("away"), errors.New("away"))
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		_, stop := w.run()
+		pass(time.Second)
+		w.store.trouble(nil, nil)
+		pass(20 * time.Second)
+		stop()
+		if st := w.store.get("pur_a"); st.Settled != 1 || st.Alarms["elsewhere"].Reminded != 7 {
+			t.Errorf("standing %+v", st)
+		}
+	})
+}
+
+// What a slow receiver has in hand is not given to another meanwhile.
+func TestB27_SlowReceiverGetsEachOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency = 1
+		w.sink.takes = 50 * time.Second // longer than the ack wait
+		for p := range 4 {
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(5 * time.Minute)
+		stop()
+		if n := len(w.sink.tried()); n != 4 || len(w.sink.got()) != 4 {
+			t.Errorf("%d tries", n)
+		}
+		if len(w.stream.begins) != 1 || w.stream.state[4].count != 1 {
+			t.Errorf("handed out %d times", w.stream.state[4].count)
+		}
+	})
+}
+
+// A beginning that fails is tried again.
+func TestBeginIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		fails := 3
+		age := w.o.StreamCreated
+		w.o.StreamCreated = func(ctx context.Context) (time.Time, error) {
+			if fails > 0 {
+				fails--
+				return time.Time{}, errors.New("no responders")
+			}
+			return age(ctx)
+		}
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		l, stop := w.run()
+		synctest.Wait()
+		if l.Status().State != StateWaiting {
+			t.Errorf("state %q", l.Status().State)
+		}
+		pass(time.Minute)
+		stop()
+		if len(w.sink.got()) != 1 {
+			t.Errorf("accepted %v", w.sink.got())
+		}
+	})
+}
