@@ -100,6 +100,9 @@ func (s *Sim) addLocked(u *user, p Purchase, life Life) *purchase {
 		rng: rand.New(rand.NewPCG(s.opts.Seed, 2*n)), draws: rand.New(rand.NewPCG(s.opts.Seed, 2*n+1)),
 		lastSeen: map[*token]State{},
 	}
+	if p.Description != "" && life != LifeManual && chance(c.rng, s.opts.Quirks.DirtyText) {
+		p.Description += s.dirt(c)
+	}
 	s.tidyLocked(c, &Purchase{}, &p)
 	if p.Updated.IsZero() {
 		p.Updated = now

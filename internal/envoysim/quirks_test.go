@@ -174,7 +174,7 @@ func TestDirtyText(t *testing.T) {
 	if err := w.AddAgent(Agent{Token: w.token, Purchases: 20}); err != nil {
 		t.Fatal(err)
 	}
-	links, cards, prompts := 0, 0, 0
+	links, cards, prompts, descriptions := 0, 0, 0, 0
 	for w.Step() {
 		for _, r := range w.Purchases() {
 			p := r.Purchase
@@ -189,13 +189,16 @@ func TestDirtyText(t *testing.T) {
 					t.Fatalf("text of %d characters", len([]rune(text)))
 				}
 			}
+			if strings.Contains(p.Description, "canary") || strings.Contains(p.Description, "6521 99") {
+				descriptions++
+			}
 			if q := p.Question; q != nil && (strings.Contains(q.Prompt, "https://") || strings.Contains(q.Prompt, "6521 99")) {
 				prompts++
 			}
 		}
 	}
-	if links == 0 || cards == 0 || prompts == 0 {
-		t.Errorf("%d links, %d cards, %d prompts", links, cards, prompts)
+	if links == 0 || cards == 0 || prompts == 0 || descriptions == 0 {
+		t.Errorf("%d links, %d cards, %d prompts, %d descriptions", links, cards, prompts, descriptions)
 	}
 }
 
