@@ -99,33 +99,45 @@ func envelopeClasses() map[string]Class {
 // snapshotClasses is the purchase, wherever it stands in a reply.
 func snapshotClasses() map[string]Class {
 	table := map[string]Class{
-		"":                           ClassOperator,
-		"purchase_id":                ClassOperator,
-		"service":                    ClassNeverDecoded,
-		"idempotency_key":            ClassNeverSent, // kept as a hash
-		"revision":                   ClassOperator,
-		"terminal":                   ClassPublic,
-		"state":                      ClassPublic,
-		"user_task":                  ClassPublic,
-		"reason_code":                ClassOperator,
-		"status_text":                ClassPublic,
-		"rail":                       ClassOperator,
-		"rail_reason":                ClassOperator,
-		"checkout_by":                ClassPublic,
-		"merchant":                   ClassPublic,
-		"merchant.name":              ClassPublic,
-		"merchant.url":               ClassPersonal, // its path; scheme and host are public
-		"description":                ClassPersonal,
-		"details":                    ClassPublic,
-		"details.complete":           ClassNeverSent,
-		"details.missing":            ClassPublic,
-		"details.missing[]":          ClassPublic,
-		"question":                   ClassPublic,
-		"question.id":                ClassOperator,
-		"question.kind":              ClassPublic,
-		"question.prompt":            ClassPersonal,
-		"question.asked_at":          ClassPublic,
-		"follow_up":                  ClassNeverDecoded,
+		"":                  ClassOperator,
+		"purchase_id":       ClassOperator,
+		"service":           ClassNeverDecoded,
+		"idempotency_key":   ClassNeverSent, // kept as a hash
+		"revision":          ClassOperator,
+		"terminal":          ClassPublic,
+		"state":             ClassPublic,
+		"user_task":         ClassPublic,
+		"reason_code":       ClassOperator,
+		"status_text":       ClassPublic,
+		"rail":              ClassOperator,
+		"rail_reason":       ClassOperator,
+		"checkout_by":       ClassPublic,
+		"merchant":          ClassPublic,
+		"merchant.name":     ClassPublic,
+		"merchant.url":      ClassPersonal, // its path; scheme and host are public
+		"description":       ClassPersonal,
+		"details":           ClassPublic,
+		"details.complete":  ClassNeverSent,
+		"details.missing":   ClassPublic,
+		"details.missing[]": ClassPublic,
+		"question":          ClassPublic,
+		"question.id":       ClassOperator,
+		"question.kind":     ClassPublic,
+		"question.prompt":   ClassPersonal,
+		"question.asked_at": ClassPublic,
+		"follow_up":         ClassNeverDecoded,
+	}
+	maps.Copy(table, paymentClasses())
+	for _, sum := range []string{"amount", "money.paid", "receipt.paid", "funding.amount"} {
+		addSum(table, sum, ClassPublic)
+	}
+	return table
+}
+
+// paymentClasses is the part of the purchase that tells of consent, payment and
+// whom it belongs to.
+func paymentClasses() map[string]Class {
+	return map[string]Class{
 		"approval":                   ClassPublic,
 		"approval.state":             ClassPublic,
 		"approval.method":            ClassPublic,
@@ -158,10 +170,6 @@ func snapshotClasses() map[string]Class {
 		"funding.url":                ClassNeverDecoded,
 		"funding.expires_at":         ClassPublic,
 	}
-	for _, sum := range []string{"amount", "money.paid", "receipt.paid", "funding.amount"} {
-		addSum(table, sum, ClassPublic)
-	}
-	return table
 }
 
 // accountClasses is the account: four sections are read, the rest never.

@@ -108,16 +108,7 @@ func (cl *cleaner) link(s string) string {
 
 // plainHost tells whether a host has nothing in it that could deceive a reader.
 func plainHost(host string) bool {
-	if host == "" || len(host) > 255 {
-		return false
-	}
-	for i := range len(host) {
-		c := host[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._:[]", c) >= 0) {
-			return false
-		}
-	}
-	return !hasCard(host)
+	return host != "" && len(host) <= 255 && plainASCII(host, "-._:[]") && !hasCard(host)
 }
 
 // amount is a sum. Its text is kept where it shows the digits of the sum, and
@@ -178,21 +169,16 @@ func (cl *cleaner) held(h *Held) *Held {
 
 // support is what Envoy's support asks for.
 func (cl *cleaner) support(s Support) Support {
-	return Support{Ref: cl.id(s.Ref), RequestID: cl.id(s.RequestID), TraceID: cl.id(s.TraceID)}
+	out := Support{Ref: cl.id(s.Ref), RequestID: cl.id(s.RequestID), TraceID: s.TraceID}
+	if !lowerHex(s.TraceID, 32) { // what has that form is no card number, even where its digits would be one
+		out.TraceID = cl.id(s.TraceID)
+	}
+	return out
 }
 
 // validPath tells whether s is the path of a field in a request.
 func validPath(s string) bool {
-	if s == "" || len(s) > 128 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-.[]/$", c) >= 0) {
-			return false
-		}
-	}
-	return !hasCard(s)
+	return s != "" && len(s) <= 128 && plainASCII(s, "_-.[]/$") && !hasCard(s)
 }
 
 // traceParent is a W3C trace context of version 00, or nothing.

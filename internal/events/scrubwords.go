@@ -104,8 +104,7 @@ func linkedHost(host, rest string, mailbox bool) bool {
 		}
 		numeric = numeric && len(l) <= 3 && digitsOnly(l)
 	}
-	top := labels[len(labels)-1]
-	if !numeric && !(len(top) >= 2 && (strings.HasPrefix(top, "xn--") || lettersOnly(top))) {
+	if !numeric && !isTop(labels[len(labels)-1]) {
 		return false
 	}
 	switch {
@@ -116,6 +115,11 @@ func linkedHost(host, rest string, mailbox bool) bool {
 	default:
 		return !mailbox && len(labels) >= 3 && !numeric && len(labels[len(labels)-2]) >= 2
 	}
+}
+
+// isTop tells whether a label can be the last one of a host.
+func isTop(label string) bool {
+	return len(label) >= 2 && (strings.HasPrefix(label, "xn--") || lettersOnly(label))
 }
 
 func hostRune(r rune) bool {

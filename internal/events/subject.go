@@ -161,12 +161,18 @@ func HashKey(idempotencyKey string) string {
 
 // token tells whether s is least to most characters of [A-Za-z0-9_-].
 func token(s string, least, most int) bool {
-	if len(s) < least || len(s) > most {
-		return false
-	}
+	return len(s) >= least && len(s) <= most && plainASCII(s, "_-")
+}
+
+// plainASCII tells whether s is letters and digits of ASCII and the extra
+// characters only.
+func plainASCII(s, extra string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case strings.IndexByte(extra, c) >= 0:
+		default:
 			return false
 		}
 	}
@@ -178,10 +184,5 @@ func lowerHex(s string, n int) bool {
 	if len(s) != n {
 		return false
 	}
-	for i := range len(s) {
-		if c := s[i]; !(c >= 'a' && c <= 'f' || c >= '0' && c <= '9') {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(s, "0123456789abcdef") == ""
 }
