@@ -32,7 +32,11 @@ func (s *session) say(command, reply string) bool {
 	if ok {
 		reply = scripted
 	}
-	if reply == "drop" {
+	switch reply {
+	case "flood":
+		s.flood()
+		fallthrough
+	case "drop":
 		s.ended = true
 		return false
 	}
@@ -43,6 +47,17 @@ func (s *session) say(command, reply string) bool {
 		s.ended = true
 	}
 	return !ok || reply[0] == '2' || reply[0] == '3'
+}
+
+// flood sends one line of 20 MB.
+func (s *session) flood() {
+	const size = 20 << 20
+	chunk := []byte("220 " + strings.Repeat("x", 32<<10))
+	for sent := 0; sent < size; sent += len(chunk) {
+		if _, err := s.conn.Write(chunk); err != nil {
+			return
+		}
+	}
 }
 
 func (s *session) line() (string, bool) {

@@ -20,7 +20,6 @@ type SMTPOptions struct {
 	// encrypted connections, and on others too if ClearAuth is set.
 	Username, Password string
 	ClearAuth          bool
-	Silent             bool // accepts connections and never greets
 	// Checks refuses mails that lack Date, Message-ID or MIME-Version or have bytes
 	// outside ASCII in their header, as strict servers do.
 	Checks bool
@@ -40,15 +39,17 @@ type SMTP struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	open   map[net.Conn]bool
-	conns  int
-	bytes  []byte              // everything clients sent, before decryption
-	lines  []string            // every command, decrypted
-	script map[string][]string // replies by command, used once each
-	mails  []Mail
-	logins []string // user and password as decoded, separated by NUL
+	mu      sync.Mutex
+	closed  bool
+	silent  bool
+	changed chan struct{}
+	open    map[net.Conn]bool
+	conns   int
+	bytes   []byte              // everything clients sent, before decryption
+	lines   []string            // every command, decrypted
+	script  map[string][]string // replies by command, used once each
+	mails   []Mail
+	logins  []string // user and password as decoded, separated by NUL
 }
 
 // NewSMTP begins a mail server on a loopback address.
@@ -57,13 +58,30 @@ func NewSMTP(address string, o SMTPOptions) (*SMTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &SMTP{options: o, listener: l, open: map[net.Conn]bool{}, script: map[string][]string{}}
+	s := &SMTP{options: o, listener: l, open: map[net.Conn]bool{}, script: map[string][]string{}, changed: make(chan struct{})}
 	s.wg.Go(s.accept)
 	return s, nil
 }
 
 // Port is the port the server listens on.
 func (s *SMTP) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+
+// Addr is the address the server listens on.
+func (s *SMTP) Addr() string { return s.listener.Addr().String() }
+
+// Silence makes the server accept connections and never greet.
+func (s *SMTP) Silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = true
+}
+
+// Changed is closed at the next connection.
+func (s *SMTP) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
 
 // Close ends the server and all its connections, and waits for them.
 func (s *SMTP) Close() error {
@@ -80,7 +98,7 @@ func (s *SMTP) Close() error {
 
 // Script queues replies for a command (CONNECT, EHLO, AUTH, MAIL, RCPT, DATA, or
 // "." for the end of data), each used once. A reply that begins with 421 closes
-// the connection, and "drop" closes it without a word.
+// the connection, "drop" closes it without a word, and "flood" sends 20 MB first.
 func (s *SMTP) Script(command string, replies ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,6 +158,8 @@ func (s *SMTP) accept() {
 			return
 		}
 		s.conns++
+		close(s.changed)
+		s.changed = make(chan struct{})
 		s.open[c] = true
 		s.wg.Go(func() { s.serve(c) })
 		s.mu.Unlock()
@@ -159,7 +179,10 @@ func (s *SMTP) serve(c net.Conn) {
 		session.secure(s.options.TLS)
 	}
 	session.reader = bufio.NewReader(session.conn)
-	if s.options.Silent {
+	s.mu.Lock()
+	silent := s.silent
+	s.mu.Unlock()
+	if silent {
 		_, _ = session.reader.ReadString('\n') // until somebody gives up
 		return
 	}
