@@ -72,6 +72,10 @@ func isLink(token string) bool {
 func holdsHost(t string) bool {
 	from := -1
 	runes := []rune(t)
+	last := len(runes) - 1 // of the letters and digits
+	for last >= 0 && !unicode.IsLetter(runes[last]) && !unicode.IsDigit(runes[last]) {
+		last--
+	}
 	for i := 0; i <= len(runes); i++ {
 		if i < len(runes) && hostRune(runes[i]) {
 			if from < 0 {
@@ -83,7 +87,7 @@ func holdsHost(t string) bool {
 			continue
 		}
 		mailbox := from > 0 && runes[from-1] == '@'
-		if linkedHost(string(runes[from:i]), string(runes[i:]), mailbox) {
+		if linkedHost(string(runes[from:i]), string(runes[i:min(i+2, len(runes))]), last > i, mailbox) {
 			return true
 		}
 		from = -1
@@ -91,8 +95,9 @@ func holdsHost(t string) bool {
 	return false
 }
 
-// linkedHost judges one host by its labels and by what comes after it.
-func linkedHost(host, rest string, mailbox bool) bool {
+// linkedHost judges one host by its labels and by what comes after it: the next
+// two characters, and whether there is more to read at all.
+func linkedHost(host, rest string, more, mailbox bool) bool {
 	labels := strings.Split(strings.Trim(host, ".-"), ".")
 	if len(labels) < 2 {
 		return false
@@ -109,7 +114,7 @@ func linkedHost(host, rest string, mailbox bool) bool {
 	}
 	switch {
 	case rest != "" && strings.ContainsRune("/?#\\", rune(rest[0])):
-		return len(labels) > 2 || strings.ContainsFunc(rest, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+		return more || len(labels) > 2
 	case len(rest) > 1 && rest[0] == ':' && rest[1] >= '0' && rest[1] <= '9':
 		return true
 	default:
