@@ -33,7 +33,7 @@ func (t *term) list(ctx context.Context, now time.Time) {
 }
 
 func (t *term) listedAll(ctx context.Context, asked time.Time, l *envoy.List, now time.Time) {
-	t.contact(ctx, now)
+	t.contact(ctx, asked, now)
 	t.listLine.good()
 	t.w.metrics.unknown.Add(float64(l.Unknown))
 	t.roll = roll{asked: asked}

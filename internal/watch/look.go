@@ -11,6 +11,7 @@ import (
 // look asks for the account: the active purchase and all held money. One look is under way at a time.
 func (t *term) look(ctx context.Context, now time.Time) {
 	t.looking = true
+	t.trialBegins()
 	withAgent := t.agentID == ""
 	callCtx, cancel := context.WithTimeout(ctx, watchdog)
 	reader, asked := t.conn.Reader, now
@@ -32,7 +33,7 @@ func (t *term) look(ctx context.Context, now time.Time) {
 
 // looked takes a look's answer: who is active, what is held, and what both prove.
 func (t *term) looked(ctx context.Context, asked time.Time, l *envoy.Look, now time.Time) {
-	t.contact(ctx, now)
+	t.contact(ctx, asked, now)
 	t.lookLine.good()
 	t.w.metrics.unknown.Add(float64(l.Unknown))
 	if l.AgentID != "" {
@@ -157,8 +158,11 @@ func (t *term) findHeld(ctx context.Context, id string, entry *events.Held, serv
 
 // greeted ends first contact when a look and a list have answered.
 func (t *term) greeted(now time.Time) {
-	if t.memory.baselined || t.sight.asked.IsZero() || t.roll.asked.IsZero() || t.sight.answer == envoy.ActiveNotKnown {
+	if t.memory.baselined || t.roll.asked.IsZero() {
 		return
+	}
+	if known := t.sight.answer == envoy.ActiveShown || t.sight.answer == envoy.ActiveNone; !known && now.Sub(t.began) < 5*time.Minute {
+		return // without looks the list alone has to do, in the end
 	}
 	t.memory.baselined = true
 	t.saveSet(now, nil)

@@ -81,9 +81,10 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 			t.trackKey(r.KeyHash, secret.Value{}, r.Since, now)
 		}
 	}
-	if !found || t.memory.saved.IsZero() {
-		t.memory.saved = now
+	if !found {
+		t.log.Info("first contact")
 	}
+	t.saveSet(now, nil) // with what was found and registered meanwhile
 }
 
 // saveSet has the set stored soon. done, if given, hears of the outcome.

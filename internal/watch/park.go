@@ -30,6 +30,7 @@ type park struct {
 	until    time.Time // next trial
 	tries    int
 	trying   bool
+	turn     time.Time // when the next trial may go out by the process's budget for failing authentications
 	checked  time.Time // when the token source was read last
 }
 
@@ -118,7 +119,7 @@ func (t *term) checkToken(ctx context.Context, cause error, now time.Time) {
 			switch {
 			case t.park != p:
 			case yes:
-				p.until = t.w.auth.reserve(now)
+				p.until = now
 			case p.silent:
 				t.parkFor(ctx, ParkToken, cause, now)
 			}
@@ -130,19 +131,27 @@ func (t *term) checkToken(ctx context.Context, cause error, now time.Time) {
 func (t *term) trial(now time.Time) (errand, time.Time, bool) {
 	p := t.park
 	switch {
-	case p.checking || p.trying:
+	case p.checking || p.trying || t.looking:
 		return errand{}, never, false
 	case now.Before(p.until):
 		return errand{}, p.until, false
 	}
 	if p.reason == ParkToken {
-		if at := t.w.auth.reserve(now); at.After(now) {
-			p.until = at
-			return errand{}, at, false
+		if p.turn.IsZero() {
+			p.turn = t.w.auth.reserve(now)
+		}
+		if p.turn.After(now) {
+			return errand{}, p.turn, false
 		}
 	}
-	p.trying = true
 	return errand{do: actLook, wish: wish{class: classDeadline, since: now}}, now, true
+}
+
+// trialBegins marks the look that goes out now as the trial of a parked connection.
+func (t *term) trialBegins() {
+	if t.park != nil {
+		t.park.trying, t.park.turn = true, time.Time{}
+	}
 }
 
 // trialFailed ends a trial that gave nothing. One that failed for another reason than the park is repeated soon.
@@ -157,14 +166,19 @@ func (t *term) trialFailed(now time.Time) {
 	}
 }
 
-// contact is any valid reply: the connection works.
-func (t *term) contact(ctx context.Context, now time.Time) {
+// contact is any valid reply: the connection works. One that was asked for before the connection was parked proves
+// nothing about now.
+func (t *term) contact(ctx context.Context, asked, now time.Time) {
 	t.sense.replied = now
 	clear(t.sense.refused)
-	p := t.park
-	if p == nil {
-		return
+	if t.park != nil && !asked.Before(t.park.since) {
+		t.resume(ctx, now)
 	}
+}
+
+// resume makes calls again.
+func (t *term) resume(ctx context.Context, now time.Time) {
+	p := t.park
 	t.park = nil
 	if p.reason == ParkClientUpdate {
 		t.w.halt(false)

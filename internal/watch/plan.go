@@ -254,8 +254,8 @@ func planEnded(v view, l sight, now time.Time) step {
 	if l.tried.Before(v.since) {
 		return step{Do: actLook, At: later(now, l.closed)}
 	}
-	due := later(v.shown, v.asked).Add(pace(v, slowPace(now.Sub(v.age))))
-	due = later(due, v.closed)
+	last := later(v.shown, v.asked)
+	due := later(last.Add(pace(v, slowPace(last.Sub(v.age)))), v.closed)
 	if l.tried.Before(due) && !l.closed.After(later(due, now)) {
 		return step{Do: actLook, At: due}
 	}

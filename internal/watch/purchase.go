@@ -154,7 +154,11 @@ func (p *purchase) view(now time.Time) view {
 		since: p.since, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
 		next: p.next, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
 	}
-	if v.state == "" {
+	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)
+	if revived {
+		v.terminal, v.column = false, columnOther
+	}
+	if revived || v.state == "" {
 		v.state = p.listState
 	}
 	return v

@@ -87,7 +87,7 @@ func (t *term) obeyHalt(ctx context.Context, now time.Time) {
 	case halted && t.park == nil:
 		t.parkFor(ctx, ParkClientUpdate, nil, now)
 	case !halted && t.park != nil && t.park.reason == ParkClientUpdate && !t.park.trying:
-		t.contact(ctx, now)
+		t.resume(ctx, now)
 	}
 }
 

@@ -45,7 +45,7 @@ func (t *term) answered(ctx context.Context, p *purchase, c *call, reply *envoy.
 	switch {
 	case p.gone:
 		if err == nil {
-			t.contact(ctx, now)
+			t.contact(ctx, c.asked, now)
 		}
 	case err != nil && c.dropped:
 		t.schedule(p, now)
@@ -70,7 +70,7 @@ func about(p *purchase, got envoy.Purchase) bool {
 
 // statusReply takes a valid reply about the purchase that was asked for.
 func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *envoy.Status, now time.Time) {
-	t.contact(ctx, now)
+	t.contact(ctx, c.asked, now)
 	t.w.metrics.unknown.Add(float64(reply.Unknown))
 	if p.id == "" {
 		p = t.adopt(ctx, p, reply.Purchase.PurchaseID, now)

@@ -13,8 +13,7 @@ import (
 // outageDelays is the wait after calls that gave no valid envelope.
 func outageDelays() backoff.Policy { return backoff.Policy{Base: time.Second, Max: time.Minute} }
 
-// settle works out what a failed call means for its line, and does what concerns the whole connection. It reports
-// false when nothing is left to do for the purchase in question.
+// settle works out what a failed call means for its line, and does what concerns the whole connection.
 func (t *term) settle(ctx context.Context, l *line, tool envoy.Tool, held time.Duration, err error, now time.Time) remedy {
 	r, after := remedyFor(err, held)
 	if l.lastFail != r {
@@ -58,7 +57,6 @@ func (t *term) settle(ctx context.Context, l *line, tool envoy.Tool, held time.D
 		l.closed = now.Add(outageDelays().Delay(l.fails))
 		l.fails++
 	}
-	t.trialFailed(now)
 	return r
 }
 
@@ -101,6 +99,7 @@ func (t *term) troubleLook(ctx context.Context, asked time.Time, err error, now 
 	if t.settle(ctx, &t.lookLine, envoy.ToolAccount, 0, err, now) == remedyBadInput {
 		t.badCall(ctx, &t.lookLine, err, now)
 	}
+	t.trialFailed(now)
 	t.sight.closed = t.lookLine.closed
 	if t.sight.closed.Before(asked.Add(time.Second)) {
 		t.sight.closed = asked.Add(time.Second)

@@ -1,0 +1,241 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errAway = errors.New("the store is away")
+
+// store is the bus and the state in memory, with the rules that the real ones keep and the troubles that they can have.
+type store struct {
+	mu       sync.Mutex
+	stored   []events.Event // in stream order; the sequence is the index plus one
+	last     map[string]int // subject -> index
+	cursors  map[string]events.Cursor
+	sets     map[string]events.WatchSet
+	tries    int // publishes, failed ones too
+	loseAck  int // the next so many publishes are stored and answered with an error
+	noBus    bool
+	noState  bool
+	sleeping chan struct{} // publishes wait for it, when set
+	notified func(events.Event)
+}
+
+func newStore() *store {
+	return &store{last: map[string]int{}, cursors: map[string]events.Cursor{}, sets: map[string]events.WatchSet{}}
+}
+
+func (s *store) with(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint64, error) {
+	s.mu.Lock()
+	gate := s.sleeping
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries++
+	if s.noBus {
+		return 0, errAway
+	}
+	raw, err := events.Encode(e)
+	if err != nil {
+		return 0, err
+	}
+	if e, err = events.Decode(raw); err != nil { // as any reader gets it
+		return 0, err
+	}
+	if e.Type != events.TypeNotice {
+		newest, there := s.last[e.Subject]
+		switch {
+		case there && s.stored[newest].ID == e.ID:
+			return uint64(newest) + 1, nil
+		case there && uint64(newest)+1 != after || !there && after != 0:
+			if there && events.Compare(s.stored[newest].Position(), e.Position()) < 0 {
+				break // older than we think: it may follow
+			}
+			return 0, events.ErrNewer
+		}
+		s.last[e.Subject] = len(s.stored)
+	}
+	s.stored = append(s.stored, e)
+	if s.notified != nil {
+		s.notified(e)
+	}
+	if s.loseAck > 0 {
+		s.loseAck--
+		return 0, errAway
+	}
+	return uint64(len(s.stored)), nil
+}
+
+func (s *store) Last(_ context.Context, _, id string) (*events.Event, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noBus {
+		return nil, 0, errAway
+	}
+	i, ok := s.last[id]
+	if !ok {
+		return nil, 0, nil
+	}
+	e := s.stored[i]
+	return &e, uint64(i) + 1, nil
+}
+
+func (s *store) Cursor(_ context.Context, id string) (events.Cursor, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noState {
+		return events.Cursor{}, false, errAway
+	}
+	c, ok := s.cursors[id]
+	return c, ok, nil
+}
+
+func (s *store) Advance(_ context.Context, id string, c events.Cursor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noState {
+		return errAway
+	}
+	if i, ok := s.last[id]; !ok || events.Compare(s.stored[i].Position(), c.Position) < 0 {
+		panic("a cursor ran ahead of what is stored")
+	}
+	if old, ok := s.cursors[id]; !ok || events.Compare(old.Position, c.Position) <= 0 {
+		s.cursors[id] = c
+	}
+	return nil
+}
+
+func (s *store) WatchSet(_ context.Context, name string) (events.WatchSet, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noState {
+		return events.WatchSet{}, false, errAway
+	}
+	set, ok := s.sets[name]
+	return set, ok, nil
+}
+
+func (s *store) PutWatchSet(_ context.Context, name string, set events.WatchSet) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noState {
+		return errAway
+	}
+	s.sets[name] = set
+	return nil
+}
+
+// purchases are the stored events of one purchase, or of all, without notices.
+func (s *store) purchases(id string) []events.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []events.Event
+	for _, e := range s.stored {
+		if e.Purchase != nil && (id == "" || e.Subject == id) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// noticed are the stored notices of one kind.
+func (s *store) noticed(kind events.NoticeKind) []events.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []events.Event
+	for _, e := range s.stored {
+		if e.Notice != nil && e.Notice.Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// forgetState empties what Redis would hold.
+func (s *store) forgetState() {
+	s.with(func() {
+		clear(s.cursors)
+		clear(s.sets)
+	})
+}
+
+func (s *store) cursor(id string) events.Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cursors[id]
+}
+
+func (s *store) set(name string) events.WatchSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sets[name]
+}
+
+// leases are leases in memory: one owner at a time, and a way to take them away.
+type leases struct {
+	mu    sync.Mutex
+	held  map[string]context.CancelFunc
+	freed chan struct{}
+}
+
+func newLeases() *leases {
+	return &leases{held: map[string]context.CancelFunc{}, freed: make(chan struct{})}
+}
+
+func (l *leases) Acquire(ctx context.Context, name string) (context.Context, func(), error) {
+	for {
+		l.mu.Lock()
+		if _, taken := l.held[name]; !taken {
+			owned, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			l.held[name] = cancel
+			l.mu.Unlock()
+			return owned, func() {
+				cancel()
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				delete(l.held, name)
+				close(l.freed)
+				l.freed = make(chan struct{})
+			}, nil
+		}
+		freed := l.freed
+		l.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// lose ends all leases as if the store had given them to somebody else.
+func (l *leases) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, cancel := range maps.Clone(l.held) {
+		cancel()
+	}
+}
