@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,29 +112,34 @@ func TestValuesThatBreakTheContract(t *testing.T) {
 		return func(m map[string]any) { in(m, path...)[name] = v }
 	}
 	for name, change := range map[string]func(map[string]any){
-		"negative revision":         set("revision", -1, "purchase"),
-		"half revision":             set("revision", 1.5, "purchase"),
-		"revision over 64 bits":     set("revision", json.Number("9223372036854775808"), "purchase"),
-		"state with a space":        set("state", "a b", "purchase"),
-		"state with a dot":          set("state", "a.b", "purchase"),
-		"state empty":               set("state", "", "purchase"),
-		"state too long":            set("state", strings.Repeat("a", 65), "purchase"),
-		"state with a line":         set("state", "ready\n", "purchase"),
-		"purchase null":             set("purchase", nil),
-		"purchase id hostile":       set("purchase_id", "pur_x\r\nPUB y 0", "purchase"),
-		"purchase id star":          set("purchase_id", "*", "purchase"),
-		"purchase id empty":         set("purchase_id", "", "purchase"),
-		"superseded by a wildcard":  set("superseded_by", ">", "purchase", "chain"),
-		"whole card number":         set("last4", "4111111111111111", "purchase", "receipt", "card"),
-		"negative amount":           set("minor", -1, "purchase", "amount"),
-		"time of another format":    set("updated_at", "29 Sep 2026 12:00", "purchase"),
-		"time with a comma":         set("updated_at", "2026-09-29T12:00:00,5Z", "purchase"),
-		"negative wait":             set("after_seconds", -1, "next"),
-		"action no word":            set("action", "call tool", "next"),
-		"missing detail no text":    set("missing", []any{1}, "purchase", "details"),
-		"another tool":              set("tool", "get_account"),
-		"error beside ok":           set("error", map[string]any{"code": "UNAVAILABLE", "message": "", "fields": []any{}, "reason_code": nil, "retryable": true, "retry_after_seconds": nil}),
-		"server time not there":     set("server_time", "", nil...),
+		"negative revision":        set("revision", -1, "purchase"),
+		"half revision":            set("revision", 1.5, "purchase"),
+		"revision over 64 bits":    set("revision", json.Number("9223372036854775808"), "purchase"),
+		"state with a space":       set("state", "a b", "purchase"),
+		"state with a dot":         set("state", "a.b", "purchase"),
+		"state empty":              set("state", "", "purchase"),
+		"state too long":           set("state", strings.Repeat("a", 65), "purchase"),
+		"state with a line":        set("state", "ready\n", "purchase"),
+		"purchase null":            set("purchase", nil),
+		"purchase id hostile":      set("purchase_id", "pur_x\r\nPUB y 0", "purchase"),
+		"purchase id star":         set("purchase_id", "*", "purchase"),
+		"purchase id empty":        set("purchase_id", "", "purchase"),
+		"superseded by a wildcard": set("superseded_by", ">", "purchase", "chain"),
+		"whole card number":        set("last4", "4111111111111111", "purchase", "receipt", "card"),
+		"negative amount":          set("minor", -1, "purchase", "amount"),
+		"time of another format":   set("updated_at", "29 Sep 2026 12:00", "purchase"),
+		"time with a comma":        set("updated_at", "2026-09-29T12:00:00,5Z", "purchase"),
+		"negative wait":            set("after_seconds", -1, "next"),
+		"action no word":           set("action", "call tool", "next"),
+		"missing detail no text":   set("missing", []any{1}, "purchase", "details"),
+		"another tool":             set("tool", "get_account"),
+		"error beside ok":          set("error", map[string]any{"code": "UNAVAILABLE", "message": "", "fields": []any{}, "reason_code": nil, "retryable": true, "retry_after_seconds": nil}),
+		"server time not there":    set("server_time", "", nil...),
+		"more members than sense": func(m map[string]any) {
+			for i := range maxMembers {
+				in(m, "purchase")[strconv.Itoa(i)] = i
+			}
+		},
 		"question asked at nothing": set("asked_at", "", "purchase", "question"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -124,8 +125,14 @@ func (n *node) is(t string) bool { return slices.Contains(n.types(), t) }
 
 var tools = []Tool{ToolStatus, ToolList, ToolAccount}
 
+// schemas are parsed once; nothing changes them.
+var schemas sync.Map
+
 func schema(t testing.TB, tool Tool) *node {
 	t.Helper()
+	if n, ok := schemas.Load(tool); ok {
+		return n.(*node)
+	}
 	raw, err := os.ReadFile("testdata/" + string(tool) + ".output.json")
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +141,7 @@ func schema(t testing.TB, tool Tool) *node {
 	if err := json.Unmarshal(raw, n); err != nil {
 		t.Fatal(err)
 	}
+	schemas.Store(tool, n)
 	return n
 }
 
@@ -255,6 +263,7 @@ func texts(v any) []string {
 				walk(k)
 				walk(v.MapIndex(k))
 			}
+		default: // numbers and the like hold no text
 		}
 	}
 	walk(reflect.ValueOf(v))

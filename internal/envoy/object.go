@@ -16,6 +16,10 @@ type fault struct {
 // Error names place and problem.
 func (f *fault) Error() string { return f.path + " " + f.problem }
 
+// maxMembers bounds the work that one object can make: names are searched for,
+// and a reply of 1 MiB has room for 160,000. The contract names 27 at the most.
+const maxMembers = 1000
+
 // decoder collects the first fault and the number of unknown fields. After a
 // fault everything decodes to zero values, so callers look once, at the end.
 type decoder struct {
@@ -46,7 +50,9 @@ func (d *decoder) object(path string, raw []byte) *object {
 		d.fail(path, "is not an object")
 		return o
 	}
-	o.members = members(raw)
+	if o.members = members(raw); len(o.members) > maxMembers {
+		d.fail(path, "has too many members")
+	}
 	return o
 }
 

@@ -1,0 +1,187 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// holds starts n calls at once and returns when the server holds them all; the
+// function it gives lets them go and waits for them.
+func holds(t *testing.T, protocol string, o HTTPOptions, n int) (*wire, func()) {
+	t.Helper()
+	body := reply(t, ToolStatus, true, nil)
+	arrived, free := make(chan struct{}, n), make(chan struct{})
+	w := serve(t, protocol, o, func(rw http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-free
+		write(200, body)(rw, r)
+	})
+	early := make(chan error, n)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			_, err := ask(w.client, ToolStatus)
+			early <- err
+		})
+	}
+	for i := range n {
+		select {
+		case <-arrived:
+		case err := <-early:
+			close(free)
+			wg.Wait()
+			t.Fatalf("only %d of %d are held: %v", i, n, err)
+		}
+	}
+	return w, func() {
+		close(free)
+		wg.Wait()
+		for range n {
+			if err := <-early; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestManyHoldsShareFewConnections(t *testing.T) {
+	for protocol, tc := range map[string]struct{ n, most int }{
+		"h1":  {60, 60}, // one each, no way around it
+		"h2":  {250, 9}, // 100 streams on each: 3, and what was dialled meanwhile
+		"h2c": {250, 9},
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			w, done := holds(t, protocol, HTTPOptions{DialsPerHost: 2}, tc.n)
+			done()
+			if got := w.conns.Load(); got > int64(tc.most) {
+				t.Errorf("%d connections for %d holds, want at most %d", got, tc.n, tc.most)
+			}
+			if w.hits.Load() != int64(tc.n) {
+				t.Errorf("%d requests for %d calls", w.hits.Load(), tc.n)
+			}
+		})
+	}
+}
+
+func TestConnectionIsUsedAgain(t *testing.T) {
+	for _, protocol := range protocols {
+		w := serve(t, protocol, HTTPOptions{}, write(200, reply(t, ToolStatus, true, nil)))
+		for range 5 {
+			if _, err := ask(w.client, ToolStatus); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.conns.Load() != 1 {
+			t.Errorf("%s: %d connections", protocol, w.conns.Load())
+		}
+	}
+}
+
+// TestHostsDoNotWaitForEachOther: one host accepts and never greets.
+func TestHostsDoNotWaitForEachOther(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			stuck <- c
+		}
+	}()
+	w := serve(t, "h1", HTTPOptions{DialsPerHost: 1}, write(200, reply(t, ToolStatus, true, nil)))
+	silent := New(Options{BaseURL: "https://" + l.Addr().String(), Token: bearer, HTTP: w.http})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if _, err := silent.List(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("silent host: %v", err)
+			}
+		})
+	}
+	c := <-stuck
+	if _, err := ask(w.client, ToolStatus); err != nil {
+		t.Errorf("the other host: %v", err)
+	}
+	cancel()
+	wg.Wait()
+	c.Close()
+	l.Close()
+}
+
+// cable is a listener of connections in memory, which can be cut without a word.
+type cable struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+	cut   atomic.Bool
+}
+
+func (c *cable) Accept() (net.Conn, error) {
+	select {
+	case conn := <-c.conns:
+		return conn, nil
+	case <-c.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (c *cable) Close() error   { c.once.Do(func() { close(c.done) }); return nil }
+func (c *cable) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (c *cable) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	c.conns <- there
+	return &cuttable{Conn: here, cable: c}, nil
+}
+
+// cuttable swallows what is written once the cable is cut, as a dead network does.
+type cuttable struct {
+	net.Conn
+	cable *cable
+}
+
+func (c *cuttable) Write(p []byte) (int, error) {
+	if c.cable.cut.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func TestDeadConnectionEndsAHoldBeforeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &cable{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		s := &http.Server{
+			Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				l.cut.Store(true)
+				<-r.Context().Done()
+			}),
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = s.Serve(l) })
+		h := newHTTPClient(HTTPOptions{UnencryptedHTTP2: true}, l.dial)
+		c := New(Options{BaseURL: "http://api.example.test", Token: bearer, HTTP: h})
+		after := int64(1)
+		_, err := c.Status(t.Context(), StatusRequest{Purchase: purchaseID, AfterRevision: &after, Wait: MaxWait})
+		o := outageOf(t, err)
+		if o.Kind != OutageReset || o.Took > pingAfter+pingTimeout+time.Second || o.Took < pingAfter {
+			t.Errorf("%+v: %v", o, err)
+		}
+		h.CloseIdleConnections()
+		s.Close()
+		wg.Wait()
+	})
+}
