@@ -74,6 +74,12 @@ type Backlogger interface {
 	Pending(ctx context.Context) (uint64, error)
 }
 
+// Drainer is what a Source may also be able to do when the loop stops: hand back,
+// in order, what it has fetched ahead of Next.
+type Drainer interface {
+	Drain(ctx context.Context) error
+}
+
 // Standings keeps what was said. Keys are purchase ids (the oldest of a chain),
 // "connection-" and a name for notices, and one key of the loop's own.
 type Standings interface {

@@ -60,6 +60,13 @@ func (s *session) handBack() {
 			s.o.Log.Debug("message not handed back", "error", err)
 		}
 	}
+	if d, ok := s.o.Source.(Drainer); ok {
+		ctx, cancel := context.WithTimeout(s.owned, storeTimeout)
+		defer cancel()
+		if err := d.Drain(ctx); err != nil {
+			s.o.Log.Debug("consumer not drained", "error", err)
+		}
+	}
 }
 
 // measure shows how much waits in the stream, where the source can tell.
