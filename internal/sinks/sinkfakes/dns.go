@@ -3,6 +3,7 @@ package sinkfakes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -13,8 +14,9 @@ import (
 // DNS is a name server that knows a few IPv4 addresses and denies all else.
 type DNS struct {
 	conn  net.PacketConn
-	names map[string]netip.Addr
 	wg    sync.WaitGroup
+	mu    sync.Mutex
+	names map[string]netip.Addr
 }
 
 // NewDNS begins a name server. Names are full, with a dot at the end.
@@ -23,9 +25,16 @@ func NewDNS(names map[string]netip.Addr) (*DNS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	d := &DNS{conn: c, names: names}
+	d := &DNS{conn: c, names: maps.Clone(names)}
 	d.wg.Go(d.serve)
 	return d, nil
+}
+
+// Set changes what a name resolves to.
+func (d *DNS) Set(name string, addr netip.Addr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names[name] = addr
 }
 
 // Resolver asks this server and no other.
@@ -62,7 +71,9 @@ func (d *DNS) reply(query []byte) ([]byte, error) {
 	}
 	q := m.Questions[0]
 	m.Response, m.Authoritative, m.Answers, m.Additionals = true, true, nil, nil
+	d.mu.Lock()
 	addr, known := d.names[q.Name.String()]
+	d.mu.Unlock()
 	switch {
 	case !known:
 		m.RCode = dnsmessage.RCodeNameError

@@ -129,6 +129,8 @@ func Task(task, rail string) string {
 		return "The user has to enter a code in the Envoy app."
 	case "add_money":
 		return "The user has to add money in the Envoy app."
+	case "resolve_active_purchase":
+		return "The user has to deal with another open purchase in the Envoy app first."
 	case "pay_link":
 		return "The user has to pay the gift card's payment link."
 	}

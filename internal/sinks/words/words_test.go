@@ -1,0 +1,212 @@
+package words_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks"
+	"github.com/heraldbridge/herald/internal/sinks/words"
+)
+
+func enums(t *testing.T) map[string][]string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/enums.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string][]string
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func situations() []events.Situation {
+	return []events.Situation{
+		events.SituationNeedsDetails, events.SituationNeedsAnswer, events.SituationWaitingForUser, events.SituationWorking,
+		events.SituationReady, events.SituationConfirming, events.SituationDone, events.SituationStopped,
+		events.SituationNeedsSupport, events.SituationUnknown, "a_word_of_tomorrow",
+	}
+}
+
+func monies() []events.Money {
+	return []events.Money{
+		events.MoneyNotCharged, events.MoneySetAside, events.MoneyCharged, events.MoneyRefunding, events.MoneyRefunded,
+		events.MoneyUnknown, "a_word_of_tomorrow",
+	}
+}
+
+func TestEveryPublishedWordIsSaid(t *testing.T) {
+	published := enums(t)
+	if len(published["reason_code"]) < 20 || len(published["user_task"]) < 4 {
+		t.Fatalf("the published words are not there: %v", published)
+	}
+	said := map[string]string{}
+	for _, code := range published["reason_code"] {
+		text := words.Reason(code)
+		if text == "" || !strings.HasSuffix(text, ".") {
+			t.Errorf("reason %s is said as %q", code, text)
+		}
+		if other := said[text]; other != "" {
+			t.Errorf("%s and %s are said alike", code, other)
+		}
+		said[text] = code
+	}
+	for _, task := range published["user_task"] {
+		for _, rail := range published["rail"] {
+			if words.Task(task, rail) == "" {
+				t.Errorf("task %s on %s is not said", task, rail)
+			}
+		}
+	}
+	titles := map[string]bool{}
+	for _, s := range situations()[:10] {
+		p := words.Situation(s)
+		if p.Title == "" || p.Sentence == "" || p.Tone == "" || titles[p.Title] {
+			t.Errorf("situation %s is said as %+v", s, p)
+		}
+		titles[p.Title] = true
+	}
+	if words.Reason("NEVER_HEARD_OF") != "" || words.Task("never", "") != "" {
+		t.Error("an unknown word is said as if it were known")
+	}
+}
+
+func notification(p *events.Purchase) sinks.Notification {
+	return sinks.Notification{Kind: sinks.KindEvent, Event: events.Event{
+		ID: "pur_1-0-1-0", Source: "/connections/a", Type: events.TypeChanged, Subject: "pur_1", Purchase: p,
+	}}
+}
+
+// Nothing is claimed about money that the money word does not say, and wherever
+// money may have moved unseen the warning is there.
+func TestNothingIsClaimedThatIsNotKnown(t *testing.T) {
+	claims := map[string]events.Money{
+		"The user was charged":   events.MoneyCharged,
+		"Nothing was charged":    events.MoneyNotCharged,
+		"is set aside":           events.MoneySetAside,
+		"The money was returned": events.MoneyRefunded,
+		"on its way back and":    events.MoneyRefunding,
+	}
+	statuses := enums(t)["money_status"]
+	for _, s := range situations() {
+		for _, m := range monies() {
+			for _, status := range statuses {
+				p := &events.Purchase{Situation: s, Money: m, MoneyStatus: events.MoneyStatus{Status: status}}
+				text := strings.Join(words.Of(notification(p), nil).Lines, " ")
+				for claim, only := range claims {
+					if strings.Contains(text, claim) && m != only {
+						t.Errorf("%s, %s, %s claims %q", s, m, status, claim)
+					}
+				}
+				warned := strings.Contains(text, "Nobody should pay again or start a new purchase for it.") && strings.Contains(text, "The Envoy app will show the result.")
+				open := slices.Contains([]events.Situation{events.SituationConfirming, events.SituationNeedsSupport, events.SituationUnknown, "a_word_of_tomorrow"}, s)
+				if warned != open {
+					t.Errorf("%s, %s: warned %v, want %v: %s", s, m, warned, open, text)
+				}
+				if s == events.SituationConfirming && !strings.Contains(text, "not confirmed yet") {
+					t.Errorf("confirming does not say so: %s", text)
+				}
+				if s == events.SituationDone && m == events.MoneyNotCharged && strings.Contains(text, "charged") {
+					t.Errorf("a charge is spoken of: %s", text)
+				}
+			}
+		}
+	}
+}
+
+func TestSentencesOfSpecialCases(t *testing.T) {
+	for name, test := range map[string]struct {
+		p        events.Purchase
+		has, not string
+	}{
+		"stop told":     {events.Purchase{Situation: events.SituationNeedsSupport, SituationBasis: events.BasisVerifyingStop, Money: events.MoneyUnknown}, "Envoy told the agent to stop checking", "cannot confirm what"},
+		"not proven":    {events.Purchase{Situation: events.SituationNeedsSupport, SituationBasis: events.BasisMoneyNotProven, Money: events.MoneyUnknown}, "ended; Herald cannot see whether money is still set aside", "was charged"},
+		"on delivery":   {events.Purchase{Situation: events.SituationDone, Money: events.MoneyNotCharged, MoneyStatus: events.MoneyStatus{Status: "merchant_collects"}}, "to be paid on delivery", "charged"},
+		"gift card":     {events.Purchase{Situation: events.SituationDone, Money: events.MoneyNotCharged, MoneyStatus: events.MoneyStatus{Status: "not_started"}}, "complete", "charged"},
+		"superseded":    {events.Purchase{Situation: events.SituationWorking, State: events.StateSuperseded, Money: events.MoneyNotCharged}, "Another purchase replaced this one", "is working"},
+		"reported paid": {events.Purchase{Situation: events.SituationConfirming, AgentReport: "paid", Money: events.MoneySetAside}, "agent reported the payment as made", "Reason"},
+		"reported code": {events.Purchase{Situation: events.SituationConfirming, AgentReport: "failed", ReasonCode: "ORDER_CARD_DECLINED", Money: events.MoneySetAside}, "Reason reported by the agent: The card was declined.", ""},
+		"new reason":    {events.Purchase{Situation: events.SituationStopped, ReasonCode: "ORDER_ALIENS", Money: events.MoneyNotCharged}, "Reason given: ORDER_ALIENS.", ""},
+		"pay link":      {events.Purchase{Situation: events.SituationWaitingForUser, UserTask: "pay_link", Money: events.MoneyNotCharged}, "payment link", "waits for the user"},
+		"contradiction": {events.Purchase{Situation: events.SituationDone, Inconsistent: true, Money: events.MoneyUnknown}, "contradicted itself", ""},
+	} {
+		text := strings.Join(words.Of(notification(&test.p), nil).Lines, " ")
+		if !strings.Contains(text, test.has) || test.not != "" && strings.Contains(text, test.not) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+func TestKindsAreTold(t *testing.T) {
+	e := events.Samples()[3]
+	for kind, prefix := range map[sinks.Kind]string{
+		sinks.KindEvent: "", sinks.KindOpen: "", sinks.KindUpdate: "Changed: ", sinks.KindRemind: "Still open: ",
+		sinks.KindResolve: "Alarm over: ", sinks.KindTest: "Test: ",
+	} {
+		m := words.Of(sinks.Notification{Kind: kind, Event: e}, nil)
+		if !strings.HasPrefix(m.Subject, prefix+"Not confirmed yet: ") {
+			t.Errorf("%s is told as %q", kind, m.Subject)
+		}
+	}
+	m := words.Of(sinks.Notification{Event: e, Replay: true, Held: 3, Subscription: "s"}, nil)
+	if !strings.HasPrefix(m.Subject, "Replayed: ") || !slices.Contains(m.Footer, "3 more since the last message") {
+		t.Errorf("a replay is told as %q, %v", m.Subject, m.Footer)
+	}
+}
+
+func TestEveryNoticeIsTold(t *testing.T) {
+	seen := map[string]bool{}
+	for _, kind := range []events.NoticeKind{
+		events.NoticeParked, events.NoticeResumed, events.NoticeNotFound, events.NoticeBlind, events.NoticeSeeing, events.NoticeReadyReply,
+		events.NoticeReset, events.NoticeGaveUp, events.NoticeBadInput, events.NoticeForeign, events.NoticeSinkPaused,
+		events.NoticeSinkResumed, events.NoticeAgedOut,
+	} {
+		e := events.Event{Source: "/connections/a", Type: events.TypeNotice, Notice: &events.Notice{Connection: "a", Kind: kind, Text: "what to do"}}
+		m := words.Of(sinks.Notification{Event: e}, nil)
+		if seen[m.Title] || m.Title == "Notice" || len(m.Lines) == 0 || m.Quotes[0].Text != "what to do" {
+			t.Errorf("%s is told as %+v", kind, m)
+		}
+		seen[m.Title] = true
+	}
+	if m := words.Of(sinks.Notification{Event: events.Event{Notice: &events.Notice{Kind: "tomorrow"}}}, nil); m.Title != "Notice" {
+		t.Errorf("an unknown notice is told as %q", m.Title)
+	}
+	if m := words.Of(sinks.Notification{}, nil); m.Title == "" {
+		t.Error("an empty notification has no title")
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	for _, test := range []struct {
+		a    events.Amount
+		want string
+	}{
+		{events.Amount{Minor: 249900, Currency: "INR", Display: "₹2,499.00"}, "₹2,499.00"},
+		{events.Amount{Minor: 9007199254740993, Currency: "INR"}, "INR 90071992547409.93"},
+		{events.Amount{Minor: 5, Currency: "INR"}, "INR 0.05"},
+		{events.Amount{Minor: 0, Currency: "INR"}, "INR 0.00"},
+		{events.Amount{Minor: -150, Currency: "INR"}, "INR -1.50"},
+		{events.Amount{Minor: -9223372036854775808, Currency: "INR"}, "INR -92233720368547758.08"},
+		{events.Amount{}, ""},
+	} {
+		if got := words.Amount(test.a); got != test.want {
+			t.Errorf("Amount(%+v) = %q, want %q", test.a, got, test.want)
+		}
+	}
+}
+
+func TestMomentsFollowTheZone(t *testing.T) {
+	zone := time.FixedZone("IST", 19800)
+	e := events.Samples()[3]
+	for _, f := range words.Of(sinks.Notification{Event: e}, zone).Facts {
+		if !f.At.IsZero() && !strings.HasSuffix(f.Value, " IST") {
+			t.Errorf("%s is %q", f.Name, f.Value)
+		}
+	}
+}
