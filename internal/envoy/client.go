@@ -1,6 +1,11 @@
 // Package envoy is the contract envoy@2026-10 as Go types that have no room for
 // secrets, and a client that calls once and never retries. Payment details,
 // profile, addresses and links cannot be held because no field exists for them.
+//
+// A reply is decoded in place, from a buffer that is wiped afterwards. What is not
+// decoded is never copied. A reply counts only as a whole: a member that is
+// missing or of a wrong type makes an Outage, while fields that the contract does
+// not name are dropped and counted, and words that it does not name are kept.
 package envoy
 
 import (

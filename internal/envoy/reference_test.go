@@ -1,17 +1,20 @@
 package envoy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/heraldbridge/herald/internal/secret"
@@ -86,6 +89,7 @@ func TestBodiesAreExact(t *testing.T) {
 				if err != nil || string(body) != tc.body || r.ContentLength != int64(len(tc.body)) {
 					t.Errorf("body is %s (length %d, %v), want %s", body, r.ContentLength, err, tc.body)
 				}
+				wantValid(t, path.Base(r.URL.Path), body)
 				if r.Method != http.MethodPost || r.URL.Path != tc.path {
 					t.Errorf("request is %s %s", r.Method, r.URL.Path)
 				}
@@ -106,6 +110,22 @@ func TestBodiesAreExact(t *testing.T) {
 				t.Fatalf("sent %d requests, error %v", sent, err)
 			}
 		})
+	}
+}
+
+// wantValid holds a body against the published input schema of a tool.
+func wantValid(t *testing.T, tool string, body []byte) {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile("testdata/" + tool + ".input.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(v); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -173,7 +173,7 @@ func TestDeadConnectionEndsAHoldBeforeItsTime(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = s.Serve(l) })
 		h := newHTTPClient(HTTPOptions{UnencryptedHTTP2: true}, l.dial)
-		c := New(Options{BaseURL: "http://api.example.test", Token: bearer, HTTP: h})
+		c := New(Options{BaseURL: "http://127.0.0.1", Token: bearer, HTTP: h})
 		after := int64(1)
 		_, err := c.Status(t.Context(), StatusRequest{Purchase: purchaseID, AfterRevision: &after, Wait: MaxWait})
 		o := outageOf(t, err)

@@ -131,7 +131,8 @@ type Funding struct {
 }
 
 // Next is what Envoy tells the agent to do. Args are opaque bytes: they are
-// sent back as they came or not at all. The instruction is never decoded.
+// sent back as they came or not at all, and are kept only where Tool is
+// get_purchase_status ([ParseArgs] reads them). The instruction is never decoded.
 type Next struct {
 	Action       string          `json:"action"`
 	Tool         *string         `json:"tool"`
