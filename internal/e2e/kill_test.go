@@ -19,11 +19,11 @@ func TestKillLosesNothing(t *testing.T) {
 		after   string    // what went the other way before, on the same connection
 		sends   [2]int    // how often the receiver may get the change, least and most
 	}{
-		"watcher, the publish has not reached NATS": {"watcher", "nats", toServer, "HPUB envoy.purchase.host-a.", "", [2]int{1, 1}},
-		"watcher, stored and the ack is lost":       {"watcher", "nats", toClient, `"stream":"ENVOY_PURCHASES"`, "HPUB envoy.purchase.host-a.", [2]int{1, 1}},
-		"watcher, acknowledged and no cursor":       {"watcher", "redis", toServer, `:cursor:`, "", [2]int{1, 1}},
-		"notifier, sent and no standing":            {"notifier", "redis", toServer, `:standing:`, "", [2]int{1, 2}},
-		"notifier, standing and no ack":             {"notifier", "nats", toServer, "+ACK", "", [2]int{1, 1}},
+		"watcher, the publish has not reached NATS": {"watcher", "nats", toServer, `HPUB envoy\.purchase\.host-a\.`, "", [2]int{1, 1}},
+		"watcher, stored and the ack is lost":       {"watcher", "nats", toClient, `"stream":"ENVOY_PURCHASES"`, `HPUB envoy\.purchase\.host-a\.`, [2]int{1, 1}},
+		"watcher, acknowledged and no cursor":       {"watcher", "redis", toServer, `(?is)evalsha\r\n.{0,120}\}:cursor`, "", [2]int{1, 1}},
+		"notifier, sent and no standing":            {"notifier", "redis", toServer, `(?i)\r\nset\r\n\$\d+\r\nherald:\{orders\}:standing:`, "", [2]int{1, 2}},
+		"notifier, standing and no ack":             {"notifier", "nats", toServer, `\+ACK`, "", [2]int{1, 1}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,8 @@
 package e2e_test
 
 import (
-	"bytes"
 	"net"
+	"regexp"
 	"sync"
 	"testing"
 )
@@ -30,8 +30,8 @@ type proxy struct {
 // trap is one armed stop.
 type trap struct {
 	dir     direction
-	pattern []byte
-	after   []byte // of the other direction, on the same connection: only then does the trap bite; nil: at once
+	pattern *regexp.Regexp
+	after   *regexp.Regexp // of the other direction, on the same connection: only then does the trap bite; nil: at once
 	sprung  chan struct{}
 	release chan struct{}
 	bite    sync.Once
@@ -65,9 +65,9 @@ func (p *proxy) addr() string { return p.listener.Addr().String() }
 // With after, only on a connection where after went the other way before.
 func (p *proxy) arm(dir direction, pattern, after string) <-chan struct{} {
 	p.disarm()
-	tr := &trap{dir: dir, pattern: []byte(pattern), sprung: make(chan struct{}), release: make(chan struct{})}
+	tr := &trap{dir: dir, pattern: regexp.MustCompile(pattern), sprung: make(chan struct{}), release: make(chan struct{})}
 	if after != "" {
-		tr.after = []byte(after)
+		tr.after = regexp.MustCompile(after)
 	}
 	p.mu.Lock()
 	p.trap = tr
@@ -163,7 +163,12 @@ func (l *link) check(window []byte, old int, dir direction) {
 	<-tr.release
 }
 
-// passes reports whether pattern ends in the new part of the window.
-func passes(window []byte, old int, pattern []byte) bool {
-	return bytes.Contains(window[max(0, old-len(pattern)+1):], pattern)
+// passes reports whether a match ends in the new part of the window.
+func passes(window []byte, old int, pattern *regexp.Regexp) bool {
+	for _, at := range pattern.FindAllIndex(window, -1) {
+		if at[1] > old {
+			return true
+		}
+	}
+	return false
 }
