@@ -19,6 +19,7 @@ const (
 	ackWait          = 30 * time.Second // a constant: changing it moves every delay that is under way
 	maxAckPending    = 65536            // the server's limit for messages that wait or were handed back
 	defaultInHand    = 2
+	createTries      = 5
 	stallCheck       = 15 * time.Second
 	stallChecks      = 2 // looks without progress, one after another, that make a stall
 	pullExpiry       = 30 * time.Second
@@ -69,6 +70,8 @@ type Consumer struct {
 	broken error                     // why msgs was ended from outside
 	forget func()                    // of the link
 
+	stallCheck time.Duration // only tests change it
+
 	cons     jetstream.Consumer
 	last     uint64 // consumer sequence of the message before
 	stalls   int
@@ -95,7 +98,7 @@ type floor struct {
 
 // Consumer gives the place of a sink. Nothing is asked of the server yet.
 func (b *Bus) Consumer(sink string) *Consumer {
-	return &Consumer{bus: b, sink: sink, name: consumerPrefix + sink}
+	return &Consumer{bus: b, sink: sink, name: consumerPrefix + sink, stallCheck: stallCheck}
 }
 
 // Begin waits for the server, then takes the sink's place from the beginning
@@ -125,7 +128,7 @@ func (c *Consumer) begin(ctx context.Context, start Start) error {
 	if err != nil {
 		return err
 	}
-	cons, err := c.bus.js.CreateConsumer(ctx, events.StreamPurchases, cfg)
+	cons, err := c.create(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -148,6 +151,20 @@ func (c *Consumer) begin(ctx context.Context, start Start) error {
 	}
 	c.msgs = msgs
 	return nil
+}
+
+// create makes the consumer. A server that is still removing the files of the
+// one before refuses the new one for a moment.
+func (c *Consumer) create(ctx context.Context, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	for try := 1; ; try++ {
+		cons, err := c.bus.js.CreateConsumer(ctx, events.StreamPurchases, cfg)
+		if err == nil || !isCode(err, jetstream.JSErrCodeConsumerCreate) || try == createTries {
+			return cons, err
+		}
+		if perr := pause(ctx, conflictPause<<try); perr != nil {
+			return nil, errors.Join(err, perr)
+		}
+	}
 }
 
 // renew deletes the present consumer and says how the next one is made.
@@ -282,7 +299,7 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 	if msgs == nil {
 		return nil, ErrStopped
 	}
-	wait, cancel := context.WithTimeout(ctx, stallCheck)
+	wait, cancel := context.WithTimeout(ctx, c.stallCheck)
 	defer cancel()
 	msg, err := msgs.Next(jetstream.NextContext(wait))
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -234,9 +235,7 @@ func TestB25_ConsumerDeleted(t *testing.T) {
 		feed(t, b, 0, 3)
 		o.take(3)
 		srv.Stop()
-		if b.Healthy() == nil {
-			t.Error("healthy without a server")
-		}
+		eventually(t, "the loss is seen", func() bool { return b.Healthy() != nil })
 		srv.Wipe()
 		srv.Restart()
 		eventually(t, "the streams are back", func() bool {
@@ -244,9 +243,9 @@ func TestB25_ConsumerDeleted(t *testing.T) {
 			return err == nil && b.Healthy() == nil
 		})
 		wantIDs(t, "new events flow", o.take(1), []string{reading(7, 0, 1, 0).ID})
-		if said.count("stream was missing and was made again") != 3 {
-			t.Errorf("the streams are not said to be made again:\n%s", said.String())
-		}
+		eventually(t, "three streams are said to be made again", func() bool {
+			return said.count("stream was missing and was made again") == 3
+		})
 	})
 }
 
@@ -342,4 +341,23 @@ func TestConsumerRetires(t *testing.T) {
 	if cfg.InactiveThreshold != 0 || cfg.AckWait != 30*time.Second || cfg.MaxDeliver != -1 || len(cfg.BackOff) != 0 || cfg.MaxAckPending != 65536 {
 		t.Errorf("the consumer is %+v", cfg)
 	}
+}
+
+// A consumer that has messages and gives none is begun again, once that is sure.
+func TestConsumerNoticesAStall(t *testing.T) {
+	srv := natstest.Start(t)
+	b := openURL(t, srv.URL())
+	c := b.Consumer("orders")
+	c.SetStallCheck(200 * time.Millisecond)
+	o := own(t, c, stream.StartResume)
+	o.none() // silent, and nothing is pending: no stall
+	_, err := rawJS(t, srv.URL()).PauseConsumer(t.Context(), events.StreamPurchases, "sink_orders", time.Now().Add(time.Hour))
+	must(t, err)
+	all := feed(t, b, 0, 3)
+	_, _, err = c.Next(t.Context())
+	if !errors.Is(err, stream.ErrBeginAgain) || !strings.Contains(err.Error(), "pending") {
+		t.Fatalf("a stalled consumer gives %v", err)
+	}
+	must(t, c.Begin(t.Context(), stream.StartResume))
+	wantIDs(t, "begun again", o.take(3), all)
 }

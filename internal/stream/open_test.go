@@ -1,15 +1,20 @@
 package stream_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -245,4 +250,69 @@ func TestStreamDefinitions(t *testing.T) {
 			t.Errorf("%s is %+v", name, cfg)
 		}
 	}
+}
+
+// oldServer greets as a server of a version does, and answers pings.
+func oldServer(t *testing.T, version string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			done.Go(func() {
+				defer conn.Close()
+				_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"X\",\"version\":%q,\"headers\":true,\"max_payload\":1048576}\r\n", version)
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if strings.HasPrefix(lines.Text(), "PING") {
+						_, _ = fmt.Fprint(conn, "PONG\r\n")
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); done.Wait() })
+	return "nats://" + l.Addr().String()
+}
+
+func TestOpenRefusesAnOldServer(t *testing.T) {
+	_, err := stream.Open(t.Context(), stream.Options{URL: oldServer(t, "2.10.29")})
+	if !errors.Is(err, stream.ErrServerTooOld) || !strings.Contains(err.Error(), "2.10.29") || !strings.Contains(err.Error(), "2.11") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenWithAPassword(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Username: "herald", Password: "right-word",
+	})
+	must(t, err)
+	srv.Start()
+	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("the server is not ready")
+	}
+	word := "wrong-word"
+	opts := stream.Options{
+		URL: srv.ClientURL(), MaxBytes: 16 << 20,
+		User: func() (string, string, error) { return "herald", word, nil },
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err = stream.Open(ctx, opts)
+	if err == nil || ctx.Err() != nil || strings.Contains(err.Error(), word) {
+		t.Fatalf("a wrong password: %v", err)
+	}
+	inURL := opts
+	inURL.User, inURL.URL = nil, strings.Replace(srv.ClientURL(), "://", "://herald:wrong-word@", 1)
+	if _, err = stream.Open(ctx, inURL); err == nil || ctx.Err() != nil || strings.Contains(err.Error(), word) {
+		t.Fatalf("a wrong password in the address: %v", err)
+	}
+	word = "right-word"
+	open(t, opts)
 }

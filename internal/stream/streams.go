@@ -168,6 +168,10 @@ func (b *Bus) ensureStream(ctx context.Context, def jetstream.StreamConfig, firs
 	if err != nil {
 		return nil, err
 	}
+	if now := s.CachedInfo().Config.MaxBytes; first && b.opts.Embedded == nil && now != def.MaxBytes {
+		b.log.Info("stream keeps the size that it has on the server",
+			slog.String("stream", def.Name), slog.Int64("max_bytes", now), slog.Int64("configured", def.MaxBytes))
+	}
 	fixed, changes := b.fix(s.CachedInfo().Config, def)
 	if len(changes) == 0 {
 		return s, nil

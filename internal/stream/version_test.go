@@ -23,8 +23,8 @@ func TestCheckVersion(t *testing.T) {
 
 func TestRedactURL(t *testing.T) {
 	for in, want := range map[string]string{
-		"nats://host:4222":                           "nats://host:4222",
-		"nats://me:secret@host:4222":                 "nats://xxxxx@host:4222",
+		"nats://host:4222":                            "nats://host:4222",
+		"nats://me:secret@host:4222":                  "nats://xxxxx@host:4222",
 		"tls://token@a:1, nats://me:p@ss@b:2, c:4222": "tls://xxxxx@a:1,nats://xxxxx@b:2,c:4222",
 	} {
 		if got := redactURL(in); got != want {
