@@ -85,13 +85,13 @@ func ReadBounded(resp *http.Response, n int64) []byte {
 // phase is how far a request came. The transport may still be dialling for it in
 // the background when the request is over, hence the atomics.
 type phase struct {
-	resolved, connecting, handshaking, connected atomic.Bool
+	resolving, connecting, handshaking, connected atomic.Bool
 }
 
 func (p *phase) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { p.resolved.Store(false) },
-		DNSDone:           func(i httptrace.DNSDoneInfo) { p.resolved.Store(i.Err == nil) },
+		DNSStart:          func(httptrace.DNSStartInfo) { p.resolving.Store(true) },
+		DNSDone:           func(httptrace.DNSDoneInfo) { p.resolving.Store(false) },
 		ConnectStart:      func(string, string) { p.connecting.Store(true) },
 		TLSHandshakeStart: func() { p.handshaking.Store(true) },
 		GotConn:           func(httptrace.GotConnInfo) { p.connected.Store(true) },
@@ -113,7 +113,7 @@ func (p *phase) reason(err error) Reason {
 	switch {
 	case errors.As(err, &blocked):
 		return ReasonBlocked
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), !p.connected.Load() && p.resolving.Load():
 		return ReasonDNS
 	case isTLS(err), !p.connected.Load() && p.handshaking.Load():
 		return ReasonTLS

@@ -202,7 +202,7 @@ func (d *dialogue) unready(ctx context.Context, doing string, err error) *sinks.
 	var said *textproto.Error
 	if !errors.As(err, &said) {
 		f := d.network(ctx, err, true)
-		if f.Verdict == sinks.Temporary && ctx.Err() != context.Canceled { //nolint:errorlint // the context's own error
+		if f.Verdict == sinks.Temporary && !errors.Is(ctx.Err(), context.Canceled) {
 			f.Verdict = sinks.Down // nothing was handed over
 		}
 		return f

@@ -2,6 +2,7 @@ package email_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -98,7 +99,7 @@ func parse(t *testing.T, m sinkfakes.Mail) parsed {
 	reader := multipart.NewReader(msg.Body, params["boundary"])
 	for {
 		part, err := reader.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return p
 		}
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -338,65 +337,5 @@ func TestB23_ZeroNullAndMissingStayApart(t *testing.T) {
 	}
 	if _, there := second["funding"]; there {
 		t.Errorf("a missing value appeared: %v", second)
-	}
-}
-
-func TestB39_NoErrorShowsSecretPartsOfTheURL(t *testing.T) {
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = refused.Close()
-	plain, silent := newHook(t), newHook(t)
-	silent.Always(&sinkfakes.Answer{Handler: sinkfakes.Hang})
-	plain.Always(&sinkfakes.Answer{Handler: echo(404)})
-	path := "/hook/" + canaryPath + "?token=" + canaryQuery
-	user := "user:" + canaryUser + "@"
-	basic := base64.StdEncoding.EncodeToString([]byte("user:" + canaryUser))
-	for name, c := range map[string]struct {
-		url    string
-		reason sinks.Reason
-	}{
-		"refused port": {"http://" + user + refused.Addr().String() + path, sinks.ReasonDial},
-		"unknown host": {"http://" + user + "nowhere.invalid" + path, sinks.ReasonDNS},
-		"tls":          {"https://" + user + strings.TrimPrefix(plain.URL(path), "http://"), sinks.ReasonTLS},
-		"timeout":      {"http://" + user + strings.TrimPrefix(silent.URL(path), "http://"), sinks.ReasonTimeout},
-		"not found":    {"http://" + user + strings.TrimPrefix(plain.URL(path), "http://"), sinks.ReasonStatus},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSink(t, webhook.Config{URL: secret.New(c.url), AllowCIDRs: loopback(), Timeout: 500 * time.Millisecond, Secrets: keys(canarySecret)})
-			f := failure(t, s, sinkstest.Notification(sinkstest.Confirming()))
-			for _, shown := range []string{f.Error(), fmt.Sprintf("%v %+v %#v %s", f, f, f, f.Err)} {
-				if strings.Contains(shown, sinkstest.Canary) || strings.Contains(shown, basic) {
-					t.Errorf("a secret shows: %s", shown)
-				}
-			}
-			if f.Reason != c.reason || !strings.Contains(f.Error(), sinkstest.SinkName) {
-				t.Errorf("failure is %s: %v, want %s and the sink's name", f.Reason, f, c.reason)
-			}
-		})
-	}
-	for _, text := range []string{"http://user:" + canaryUser + "@[::1/" + canaryPath, "ftp://x/" + canaryPath, canaryPath, "http:///" + canaryPath, "http://h/%zz" + canaryPath} {
-		_, err := webhook.New(webhook.Config{Name: sinkstest.SinkName, URL: secret.New(text)})
-		if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), sinkstest.Canary) || !strings.Contains(err.Error(), sinkstest.SinkName) {
-			t.Errorf("a malformed URL gave %v", err)
-		}
-	}
-}
-
-func TestB40_OnlyTheStrippedEventGoesOut(t *testing.T) {
-	hook := newHook(t)
-	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("the key")})
-	e := sinkstest.Confirming()
-	e.Purchase.Description = sinkstest.Canary
-	e.Purchase.Question = &events.Question{ID: "q1", Prompt: sinkstest.Canary}
-	e.Purchase.MoneyStatus.MerchantOrderRef = sinkstest.Canary
-	send(t, s, sinkstest.Notification(events.ForSink(e, nil)))
-	r := hook.Received()[0]
-	if bytes.Contains(bytes.ToLower(r.Body), bytes.ToLower([]byte(sinkstest.Canary))) {
-		t.Errorf("a personal field went out: %s", r.Body)
-	}
-	if !bytes.Contains(r.Body, []byte(e.Purchase.Merchant.Name)) || !verify(t, r, []byte("the key")) {
-		t.Errorf("the neighbours are gone or the signature does not fit: %s", r.Body)
 	}
 }
