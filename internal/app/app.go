@@ -94,6 +94,7 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	a.addr = server.Addr().String()
+	a.Log.Info("listening", "role", string(a.Role), "listen", a.addr)
 	// The listener outlives the work, so that health is told to the end.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -130,8 +131,7 @@ func (a *App) work(ctx context.Context) error {
 		return err
 	}
 	close(a.ready)
-	a.Log.Info("running", "role", string(a.Role), "listen", a.addr,
-		"connections", len(a.conns), "sinks", len(a.sinks), "version", a.Version)
+	a.Log.Info("running", "connections", len(a.conns), "sinks", len(a.sinks), "version", a.Version)
 	var wg sync.WaitGroup
 	for _, l := range loops {
 		wg.Go(func() { a.supervise(ctx, l) })
