@@ -74,7 +74,10 @@ func (t *term) listed(ctx context.Context, asked time.Time, item envoy.ListItem,
 }
 
 func (p *purchase) listSays(state events.State, asked, now time.Time) {
-	p.listState, p.heard = state, now
+	p.listState = state
+	if p.state == events.StateReady || p.onlyLook {
+		p.heard = now // a list is all that may be asked about it while looks do not show it
+	}
 	if ended(state) {
 		p.listedEnd = asked
 	}

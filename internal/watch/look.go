@@ -99,6 +99,7 @@ func (t *term) takeHeld(ctx context.Context, l *envoy.Look, now time.Time) {
 		}
 	}
 	complete := h.Truncated != nil && !*h.Truncated
+	t.account = account{server: l.ServerTime, complete: complete, entries: entries}
 	for id, p := range t.byID {
 		entry := entries[id]
 		if entry == nil && !complete {
@@ -114,7 +115,23 @@ func (t *term) takeHeld(ctx context.Context, l *envoy.Look, now time.Time) {
 		}
 	}
 	for id := range entries {
-		t.findHeld(ctx, id, entries[id], l.ServerTime, now)
+		t.findHeld(ctx, id, now)
+	}
+}
+
+// account is what the newest look that could read the held money found.
+type account struct {
+	server   time.Time // Envoy's clock
+	complete bool
+	entries  map[string]*events.Held
+}
+
+// recallHeld gives a purchase that was just found what a look before has shown of its money.
+func (t *term) recallHeld(p *purchase) {
+	if entry := t.account.entries[p.id]; entry != nil || t.account.complete {
+		truncated := !t.account.complete
+		p.held = events.HeldAnswer{Available: true, Truncated: &truncated, Entry: entry}
+		p.heldAt = t.account.server
 	}
 }
 
@@ -136,7 +153,7 @@ func (t *term) judgeAgain(ctx context.Context, p *purchase, now time.Time) {
 func (p *purchase) busyStore() bool { return p.publishing != nil || !p.loaded }
 
 // findHeld follows a purchase that nobody followed and that has money held.
-func (t *term) findHeld(ctx context.Context, id string, entry *events.Held, server, now time.Time) {
+func (t *term) findHeld(ctx context.Context, id string, now time.Time) {
 	if p, ok := t.byID[id]; ok {
 		p.heard = now
 		return
@@ -147,11 +164,9 @@ func (t *term) findHeld(ctx context.Context, id string, entry *events.Held, serv
 	if _, ok := t.memory.gaveUp[id]; ok {
 		return
 	}
-	complete := false
 	p := t.track(ctx, id, now)
 	p.baseline = !t.memory.baselined
 	p.recheck = true
-	p.held, p.heldAt = events.HeldAnswer{Available: true, Truncated: &complete, Entry: entry}, server
 	delete(t.memory.noted, id)
 	t.saveSet(now, nil)
 }

@@ -131,6 +131,7 @@ func (t *term) track(ctx context.Context, id string, now time.Time) *purchase {
 		p.root = e.root
 	}
 	t.byID[id] = p
+	t.recallHeld(p)
 	t.load(ctx, p, "")
 	return p
 }

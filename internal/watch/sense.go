@@ -157,18 +157,19 @@ func patience(interval time.Duration) time.Duration {
 func (t *term) judgeSight(ctx context.Context, now time.Time) {
 	count, one, stored := 0, "", true
 	for _, p := range t.byID {
+		if p.publishing != nil {
+			stored = stored && now.Sub(p.publishing.since) <= patience(0)
+			continue
+		}
 		if terminal, unsettled := p.stand(); terminal && !unsettled || now.Sub(p.heard) <= patience(t.interval(p, now)) {
 			continue
 		}
 		count, one = count+1, p.id
-		if p.publishing != nil {
-			stored = false
-		}
 	}
 	why := ""
 	switch {
 	case t.park != nil: // told as such
-	case count > 0 && !stored:
+	case !stored:
 		why = "events are not stored, so their purchases are not read"
 	case count > 0:
 		why = "no valid reply about a purchase"

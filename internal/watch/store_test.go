@@ -3,9 +3,9 @@ package watch
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,6 +20,7 @@ var errAway = errors.New("the store is away")
 type store struct {
 	mu       sync.Mutex
 	stored   []events.Event // in stream order; the sequence is the index plus one
+	when     []time.Time
 	last     map[string]int // subject -> index
 	cursors  map[string]events.Cursor
 	sets     map[string]events.WatchSet
@@ -78,7 +79,7 @@ func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint
 		}
 		s.last[e.Subject] = len(s.stored)
 	}
-	s.stored = append(s.stored, e)
+	s.stored, s.when = append(s.stored, e), append(s.when, time.Now())
 	if s.notified != nil {
 		s.notified(e)
 	}
@@ -197,29 +198,25 @@ func (s *store) set(name string) events.WatchSet {
 // leases are leases in memory: one owner at a time, and a way to take them away.
 type leases struct {
 	mu    sync.Mutex
-	held  map[string]context.CancelFunc
+	held  map[string]*holder
 	freed chan struct{}
 }
 
+type holder struct{ cancel context.CancelFunc }
+
 func newLeases() *leases {
-	return &leases{held: map[string]context.CancelFunc{}, freed: make(chan struct{})}
+	return &leases{held: map[string]*holder{}, freed: make(chan struct{})}
 }
 
 func (l *leases) Acquire(ctx context.Context, name string) (context.Context, func(), error) {
 	for {
 		l.mu.Lock()
-		if _, taken := l.held[name]; !taken {
+		if l.held[name] == nil {
 			owned, cancel := context.WithCancel(context.WithoutCancel(ctx))
-			l.held[name] = cancel
+			h := &holder{cancel}
+			l.held[name] = h
 			l.mu.Unlock()
-			return owned, func() {
-				cancel()
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				delete(l.held, name)
-				close(l.freed)
-				l.freed = make(chan struct{})
-			}, nil
+			return owned, func() { l.release(name, h) }, nil
 		}
 		freed := l.freed
 		l.mu.Unlock()
@@ -231,11 +228,23 @@ func (l *leases) Acquire(ctx context.Context, name string) (context.Context, fun
 	}
 }
 
-// lose ends all leases as if the store had given them to somebody else.
-func (l *leases) lose() {
+func (l *leases) release(name string, h *holder) {
+	h.cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, cancel := range maps.Clone(l.held) {
-		cancel()
+	if l.held[name] == h {
+		delete(l.held, name)
+		close(l.freed)
+		l.freed = make(chan struct{})
 	}
+}
+
+// steal gives a lease to somebody else, who gives it back by calling what is returned.
+func (l *leases) steal(name string) (giveBack func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[name].cancel()
+	h := &holder{func() {}}
+	l.held[name] = h
+	return func() { l.release(name, h) }
 }

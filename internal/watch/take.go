@@ -32,7 +32,7 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 		t.lowerReply(ctx, p, o, now)
 		return
 	}
-	delete(p.lower, o.tool)
+	clear(p.lower) // whichever tool shows what we know: nothing was restored
 	t.observe(ctx, p, o, now)
 	t.decide(ctx, p, now)
 	t.checkOverdue(ctx, p, now)
@@ -189,8 +189,8 @@ func (t *term) drain(ctx context.Context, p *purchase, now time.Time) {
 	}
 }
 
-// lowerReply handles a revision below what was said. Once, it is a replica that lags. Three of one tool over a minute:
-// the far side was restored, and a new epoch begins.
+// lowerReply handles a revision below what was said. Once, it is a replica that lags. Three of one tool over a minute,
+// and no reply of any tool between that knows better: the far side was restored, and a new epoch begins.
 func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now time.Time) {
 	t.w.metrics.lower.Inc()
 	l := p.lower[o.tool]

@@ -45,6 +45,7 @@ type term struct {
 	listLine line
 	agentID  string
 
+	account account
 	memory  memory
 	writer  *writer
 	park    *park
