@@ -27,16 +27,16 @@ func TestProbesOfABreaker(t *testing.T) {
 		}
 		b.failure("a", errDial, true, last)
 	}
-	want := []time.Duration{1, 2, 4}
+	want := []int{1, 2, 4}
 	for range 11 {
 		want = append(want, 5)
 	}
 	for range 6 {
 		want = append(want, 30)
 	}
-	for i, d := range want {
-		if got[i] != d*time.Second {
-			t.Errorf("wait %d is %s, want %d s", i+1, got[i], d)
+	for i, seconds := range want {
+		if got[i] != time.Duration(seconds)*time.Second {
+			t.Errorf("wait %d is %s, want %d s", i+1, got[i], seconds)
 		}
 	}
 	b.succeeded(false)

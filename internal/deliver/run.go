@@ -115,7 +115,7 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(l, owned, b)
+	s := newSession(owned, l, b)
 	if err := s.rebuild(ctx, start == StartNewest); err != nil {
 		return nil, err
 	}

@@ -25,9 +25,9 @@ type session struct {
 	l     *Loop
 	o     *Options
 	book  *book
-	owned context.Context //nolint:containedctx // the ownership that every step must check, ended by Run
+	owned context.Context // the ownership that every step must check; ended by Run
 
-	sendCtx    context.Context //nolint:containedctx // what sends under way are cancelled by
+	sendCtx    context.Context // what sends under way are cancelled by; as long-lived as the session
 	cancelSend context.CancelFunc
 	arrived    chan Message
 	tokens     chan struct{}
@@ -55,7 +55,7 @@ type session struct {
 	silences route.Silences
 }
 
-func newSession(l *Loop, owned context.Context, b *book) *session {
+func newSession(owned context.Context, l *Loop, b *book) *session {
 	room := 2*l.o.Concurrency + 1
 	s := &session{
 		l: l, o: &l.o, book: b, owned: owned,
@@ -83,7 +83,7 @@ func (s *session) run(ctx context.Context) error {
 	stopPull()
 	helpers.Wait()
 	s.cancelSend()
-	s.handBack()
+	s.handBack() //nolint:contextcheck // ctx has ended; what is left is done under the ownership
 	s.show()
 	return s.ending
 }
@@ -102,7 +102,7 @@ func (s *session) loop(ctx context.Context, stopPull func()) {
 			stop = nil
 			s.end(errStopped, stopPull)
 			t := time.NewTimer(s.o.Grace)
-			defer t.Stop() //nolint:gocritic // reached once: stop is nil from here on
+			defer t.Stop() // reached once: stop is nil from here on
 			grace = t.C
 		case <-lost:
 			lost = nil
@@ -122,7 +122,7 @@ func (s *session) loop(ctx context.Context, stopPull func()) {
 		case <-timer.C:
 		}
 		s.gather()
-		s.turn(ctx)
+		s.turn()
 		timer.Reset(s.untilNext())
 	}
 }
@@ -151,7 +151,7 @@ func (s *session) gather() {
 }
 
 // turn does everything that can be done now.
-func (s *session) turn(ctx context.Context) {
+func (s *session) turn() {
 	if s.ending == nil {
 		s.timers()
 	}
@@ -160,7 +160,7 @@ func (s *session) turn(ctx context.Context) {
 		if s.ending != nil || s.owned.Err() != nil {
 			break
 		}
-		s.advanceAll(ctx)
+		s.advanceAll()
 		s.pump()
 		if len(s.jobs) == 0 {
 			break
@@ -205,7 +205,7 @@ func (s *session) touch(ln *lane) { s.touched = append(s.touched, ln) }
 
 // advanceAll looks at every touched lane, with the standings of all of them
 // read at once.
-func (s *session) advanceAll(ctx context.Context) {
+func (s *session) advanceAll() {
 	touched := s.touched
 	s.touched = nil
 	keys := map[string]bool{}
@@ -214,7 +214,7 @@ func (s *session) advanceAll(ctx context.Context) {
 			keys[ln.key] = true
 		}
 	}
-	s.book.load(ctx, keys)
+	s.book.load(s.owned, keys)
 	for _, ln := range touched {
 		if ln.rec == nil {
 			ln.rec = s.book.records[ln.key]

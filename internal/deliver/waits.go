@@ -43,9 +43,6 @@ func (w *waits) remove(subject string) {
 	}
 }
 
-// has reports whether something waits on the subject.
-func (w *waits) has(subject string) bool { return w.bySubject[subject] != nil }
-
 // next is the earliest moment; zero: none.
 func (w *waits) next() time.Time {
 	if len(w.heap) == 0 {
@@ -58,7 +55,7 @@ func (w *waits) next() time.Time {
 func (w *waits) due(now time.Time, limit int) []wait {
 	var out []wait
 	for len(out) < limit && len(w.heap) > 0 && !w.heap[0].until.After(now) {
-		one := heap.Pop(&w.heap).(*wait) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+		one := heap.Pop(&w.heap).(*wait) // the heap holds nothing else
 		delete(w.bySubject, one.env.Subject)
 		out = append(out, *one)
 	}
@@ -75,6 +72,7 @@ func (w *waits) hurry(now time.Time) {
 	heap.Init(&w.heap)
 }
 
+// waitHeap is a container/heap by moment.
 type waitHeap []*wait
 
 func (h waitHeap) Len() int           { return len(h) }
@@ -84,12 +82,14 @@ func (h waitHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 
+// Push is for container/heap.
 func (h *waitHeap) Push(x any) {
-	one := x.(*wait) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	one := x.(*wait) // the heap holds nothing else
 	one.index = len(*h)
 	*h = append(*h, one)
 }
 
+// Pop is for container/heap.
 func (h *waitHeap) Pop() any {
 	old := *h
 	one := old[len(old)-1]
