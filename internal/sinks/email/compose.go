@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"strconv"
 	"strings"
+	"time"
 
 	gomail "github.com/wneessen/go-mail"
 
@@ -19,7 +20,7 @@ const subjectLimit = 200
 
 // compose writes the whole mail and gives its Message-ID without brackets.
 func (s *Sink) compose(n sinks.Notification) (content []byte, id string, err error) {
-	m := words.Of(n, s.config.Location)
+	m := say(n, s.config.Location)
 	html, err := page(m)
 	if err != nil {
 		return nil, "", err
@@ -144,3 +145,11 @@ const layout = `<!DOCTYPE html>
 <p style="margin-top:16px;color:#777;font-size:12px">Herald{{range .Footer}} · {{.}}{{end}}</p>
 </div></body></html>
 `
+
+// say puts a notification into words.
+func say(n sinks.Notification, loc *time.Location) words.Message {
+	return words.Of(words.Occasion{
+		Kind: words.Kind(n.Kind), Event: n.Event, Subscription: n.Subscription,
+		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Held: n.Held,
+	}, loc)
+}

@@ -79,6 +79,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Stalled", h.stalled)
 	t.Run("Flooded", h.flooded)
 	t.Run("Samples", h.samples)
+	t.Run("Told", h.told)
 	t.Run("Hostile", h.hostile)
 	t.Run("Concurrent", h.concurrent)
 }
@@ -186,6 +187,24 @@ func (h Harness) samples(t *testing.T) {
 				t.Fatalf("send %s as %s: %v", e.ID, kind, err)
 			}
 			placeholders(t, b.Shown(), h.Verbatim)
+		}
+	}
+}
+
+// told wants a reminder to be told from a first message, so that the words know
+// every kind of notification.
+func (h Harness) told(t *testing.T) {
+	for kind, prefix := range map[sinks.Kind]string{
+		sinks.KindUpdate: "Changed: ", sinks.KindRemind: "Still open: ", sinks.KindTest: "Test: ",
+	} {
+		b := h.Open(t, patience)
+		n := Notification(Confirming())
+		n.Kind = kind
+		if _, err := b.Sink.Send(t.Context(), n); err != nil {
+			t.Fatalf("send: %v", err)
+		}
+		if !h.Verbatim && !strings.Contains(b.Shown(), prefix) {
+			t.Errorf("%s does not say %q:\n%s", kind, prefix, b.Shown())
 		}
 	}
 }

@@ -27,6 +27,11 @@ func (s *Sink) sendBot(ctx context.Context, n sinks.Notification) (sinks.Receipt
 		return sinks.Receipt{}, f
 	}
 	b := &bot{sink: s, token: token}
+	if n.Event.Purchase == nil { // a notice is news each time and must not hide in an old thread
+		receipt, f := b.begin(ctx, n)
+		receipt.Thread = nil
+		return receipt, f
+	}
 	thread := n.Thread
 	if thread[threadTS] == "" || thread[threadChannel] == "" || thread[threadFor] != s.config.Channel {
 		return b.begin(ctx, n)

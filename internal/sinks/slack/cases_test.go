@@ -280,6 +280,16 @@ func TestLostThreadBeginsANewMessage(t *testing.T) {
 	}
 }
 
+func TestNoticesArePostsOfTheirOwn(t *testing.T) {
+	f := newSlack(t)
+	s := newSink(t, botConfig(f))
+	n := sinkstest.Notification(events.NewNotice("host-a", events.NoticeParked, now(), events.Notice{Connection: "host-a", Text: "x"}))
+	n.Thread = map[string]string{"ts": "1", "channel": channel, "for": channel}
+	if r := send(t, s, n); r.Thread != nil || last(f).Method != "postMessage" || last(f).ThreadTS != "" {
+		t.Errorf("the notice became %+v, its receipt %v", last(f), r)
+	}
+}
+
 // A try that fails between the update and the post says nothing twice when it is
 // made again.
 func TestRetryAfterTheUpdateRepeatsOnlyTheUpdate(t *testing.T) {

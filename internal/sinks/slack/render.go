@@ -46,7 +46,7 @@ func mrkdwn(text string) *api.TextBlockObject {
 
 // render makes the whole message; mention asks for the configured mention.
 func (s *Sink) render(n sinks.Notification, mention bool) draft {
-	m := words.Of(n, s.config.Location)
+	m := say(n, s.config.Location)
 	text := escape(m.Subject, headlineLimit)
 	headline := "*" + text + "*"
 	if mention && s.config.Mention != "" {
@@ -100,7 +100,7 @@ func value(f words.Fact) string {
 
 // history is the line that a change leaves in the thread.
 func (s *Sink) history(n sinks.Notification) draft {
-	m := words.Of(n, s.config.Location)
+	m := say(n, s.config.Location)
 	text := escape(m.Subject, headlineLimit)
 	if at := n.Event.Time; !at.IsZero() {
 		text = value(words.Fact{Value: words.Moment(at, s.zone()), At: at}) + " " + text
@@ -123,4 +123,12 @@ func (s *Sink) zone() *time.Location {
 		return time.UTC
 	}
 	return s.config.Location
+}
+
+// say puts a notification into words.
+func say(n sinks.Notification, loc *time.Location) words.Message {
+	return words.Of(words.Occasion{
+		Kind: words.Kind(n.Kind), Event: n.Event, Subscription: n.Subscription,
+		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Held: n.Held,
+	}, loc)
 }

@@ -127,7 +127,7 @@ const (
 )
 
 func discord(n sinks.Notification, loc *time.Location) (payload, error) {
-	m := words.Of(n, loc)
+	m := say(n, loc)
 	var text strings.Builder
 	text.WriteString(markdown(strings.Join(m.Lines, " ")))
 	for _, q := range m.Quotes {

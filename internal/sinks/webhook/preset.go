@@ -34,11 +34,11 @@ func newPreset(c Config) (renderer, error) {
 		}
 		return func(n sinks.Notification, keys []secret.Value) (payload, error) { return pagerDuty(n, keys, loc) }, nil
 	case PresetTeams:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return teams(words.Of(n, loc)) }, nil
+		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return teams(say(n, loc)) }, nil
 	case PresetDiscord:
 		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return discord(n, loc) }, nil
 	case PresetNtfy:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return ntfy(words.Of(n, loc)), nil }, nil
+		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return ntfy(say(n, loc)), nil }, nil
 	}
 	return nil, errors.New("choose body: unknown preset")
 }
@@ -82,7 +82,7 @@ func pagerDuty(n sinks.Notification, keys []secret.Value, loc *time.Location) (p
 		e.Action = "resolve"
 		return jsonPayload(e)
 	}
-	m := words.Of(n, loc)
+	m := say(n, loc)
 	e.Payload = &pagerPayload{
 		Summary: words.Cut(m.Subject, pagerSummary, words.Units), Source: "herald" + n.Event.Source,
 		Severity: severity(m), Component: n.Subscription, Class: string(n.Event.Type),

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"mime"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -178,7 +179,11 @@ func bench(hook *sinkfakes.Hook, s sinks.Sink) *sinkstest.Bench {
 		Shown: func() string {
 			all := hook.Received()
 			last := all[len(all)-1]
-			return last.Header.Get("Title") + string(last.Body)
+			title, err := new(mime.WordDecoder).DecodeHeader(last.Header.Get("Title"))
+			if err != nil {
+				title = "undecodable title: " + err.Error()
+			}
+			return title + string(last.Body)
 		},
 	}
 }

@@ -104,7 +104,7 @@ func formatTime(v any, loc *time.Location) (string, error) {
 }
 
 func view(n sinks.Notification, loc *time.Location) View {
-	m := words.Of(n, loc)
+	m := say(n, loc)
 	return View{
 		Kind: n.Kind, Urgent: n.Urgent, Replay: n.Replay, Subscription: n.Subscription, Since: n.Since,
 		Title: m.Title, Subject: m.Subject, Text: strings.Join(m.Lines, " "), Facts: m.Facts,
@@ -173,4 +173,12 @@ func (b *bounded) Write(p []byte) (int, error) {
 		return 0, errors.New("the result is too large")
 	}
 	return b.Buffer.Write(p)
+}
+
+// say puts a notification into words.
+func say(n sinks.Notification, loc *time.Location) words.Message {
+	return words.Of(words.Occasion{
+		Kind: words.Kind(n.Kind), Event: n.Event, Subscription: n.Subscription,
+		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Held: n.Held,
+	}, loc)
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/sinks"
 )
 
 // purchase says the state of a purchase.
@@ -142,7 +141,7 @@ func (w *writer) purchaseFacts(p *events.Purchase) {
 	w.fact("Reason", name(p.ReasonCode))
 	w.fact("Missing details", name(List(p.DetailsMissing, listItems)))
 	since := p.SituationSince
-	if w.n.Kind == sinks.KindRemind && !w.n.Since.IsZero() {
+	if w.n.Kind == KindRemind && !w.n.Since.IsZero() {
 		since = w.n.Since
 	}
 	w.moment("Since", &since)

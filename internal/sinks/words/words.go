@@ -1,4 +1,4 @@
-// Package words turns a notification into plain sentences, once for all sinks.
+// Package words turns an event into plain sentences, once for all sinks.
 //
 // One table (table.go) says every situation, money word, reason code and notice;
 // Of puts them together with the facts of an event into a Message, and the sinks
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/sinks"
 )
 
 // Message is a notification in words, without any markup.
@@ -50,8 +49,33 @@ const (
 	listItems  = 10
 )
 
-// Of says a notification. Times are written in loc; nil: UTC.
-func Of(n sinks.Notification, loc *time.Location) Message {
+// Kind says why something is said. The words are those of a sink's notification,
+// which this package does not know.
+type Kind string
+
+// Kinds of occasion.
+const (
+	KindEvent   Kind = "event"
+	KindOpen    Kind = "open"
+	KindUpdate  Kind = "update"
+	KindRemind  Kind = "remind"
+	KindResolve Kind = "resolve"
+	KindTest    Kind = "test"
+)
+
+// Occasion is what is to be said, and why.
+type Occasion struct {
+	Kind         Kind
+	Event        events.Event
+	Subscription string
+	Urgent       bool
+	Replay       bool
+	Since        time.Time // when the alarm began
+	Held         int       // changes held back since the last message
+}
+
+// Of says an occasion. Times are written in loc; nil: UTC.
+func Of(n Occasion, loc *time.Location) Message {
 	if loc == nil {
 		loc = time.UTC
 	}
@@ -71,7 +95,7 @@ func Of(n sinks.Notification, loc *time.Location) Message {
 }
 
 type writer struct {
-	n   sinks.Notification
+	n   Occasion
 	loc *time.Location
 	m   Message
 }
@@ -138,17 +162,17 @@ func name(s string) string { return Cut(Plain(s), nameLimit, Units) }
 func (w *writer) kind() {
 	prefix := ""
 	switch w.n.Kind {
-	case sinks.KindUpdate:
+	case KindUpdate:
 		prefix = "Changed: "
-	case sinks.KindRemind:
+	case KindRemind:
 		prefix = "Still open: "
-	case sinks.KindResolve:
+	case KindResolve:
 		prefix = "Alarm over: "
 		w.m.Tone = resolvedTone(w.n.Event)
-	case sinks.KindTest:
+	case KindTest:
 		prefix = "Test: "
 		w.m.Lines = append([]string{"This is a test of the sink, sent by an operator. Nothing happened."}, w.m.Lines...)
-	case sinks.KindEvent, sinks.KindOpen:
+	case KindEvent, KindOpen:
 	}
 	if w.n.Replay {
 		prefix = "Replayed: " + prefix

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/sinks"
 	"github.com/heraldbridge/herald/internal/sinks/words"
 )
 
@@ -77,8 +76,8 @@ func TestEveryPublishedWordIsSaid(t *testing.T) {
 	}
 }
 
-func notification(p *events.Purchase) sinks.Notification {
-	return sinks.Notification{Kind: sinks.KindEvent, Event: events.Event{
+func notification(p *events.Purchase) words.Occasion {
+	return words.Occasion{Kind: words.KindEvent, Event: events.Event{
 		ID: "pur_1-0-1-0", Source: "/connections/a", Type: events.TypeChanged, Subject: "pur_1", Purchase: p,
 	}}
 }
@@ -145,16 +144,16 @@ func TestSentencesOfSpecialCases(t *testing.T) {
 
 func TestKindsAreTold(t *testing.T) {
 	e := events.Samples()[3]
-	for kind, prefix := range map[sinks.Kind]string{
-		sinks.KindEvent: "", sinks.KindOpen: "", sinks.KindUpdate: "Changed: ", sinks.KindRemind: "Still open: ",
-		sinks.KindResolve: "Alarm over: ", sinks.KindTest: "Test: ",
+	for kind, prefix := range map[words.Kind]string{
+		words.KindEvent: "", words.KindOpen: "", words.KindUpdate: "Changed: ", words.KindRemind: "Still open: ",
+		words.KindResolve: "Alarm over: ", words.KindTest: "Test: ",
 	} {
-		m := words.Of(sinks.Notification{Kind: kind, Event: e}, nil)
+		m := words.Of(words.Occasion{Kind: kind, Event: e}, nil)
 		if !strings.HasPrefix(m.Subject, prefix+"Not confirmed yet: ") {
 			t.Errorf("%s is told as %q", kind, m.Subject)
 		}
 	}
-	m := words.Of(sinks.Notification{Event: e, Replay: true, Held: 3, Subscription: "s"}, nil)
+	m := words.Of(words.Occasion{Event: e, Replay: true, Held: 3, Subscription: "s"}, nil)
 	if !strings.HasPrefix(m.Subject, "Replayed: ") || !slices.Contains(m.Footer, "3 more since the last message") {
 		t.Errorf("a replay is told as %q, %v", m.Subject, m.Footer)
 	}
@@ -168,16 +167,16 @@ func TestEveryNoticeIsTold(t *testing.T) {
 		events.NoticeSinkResumed, events.NoticeAgedOut,
 	} {
 		e := events.Event{Source: "/connections/a", Type: events.TypeNotice, Notice: &events.Notice{Connection: "a", Kind: kind, Text: "what to do"}}
-		m := words.Of(sinks.Notification{Event: e}, nil)
+		m := words.Of(words.Occasion{Event: e}, nil)
 		if seen[m.Title] || m.Title == "Notice" || len(m.Lines) == 0 || m.Quotes[0].Text != "what to do" {
 			t.Errorf("%s is told as %+v", kind, m)
 		}
 		seen[m.Title] = true
 	}
-	if m := words.Of(sinks.Notification{Event: events.Event{Notice: &events.Notice{Kind: "tomorrow"}}}, nil); m.Title != "Notice" {
+	if m := words.Of(words.Occasion{Event: events.Event{Notice: &events.Notice{Kind: "tomorrow"}}}, nil); m.Title != "Notice" {
 		t.Errorf("an unknown notice is told as %q", m.Title)
 	}
-	if m := words.Of(sinks.Notification{}, nil); m.Title == "" {
+	if m := words.Of(words.Occasion{}, nil); m.Title == "" {
 		t.Error("an empty notification has no title")
 	}
 }
@@ -204,7 +203,7 @@ func TestAmounts(t *testing.T) {
 func TestMomentsFollowTheZone(t *testing.T) {
 	zone := time.FixedZone("IST", 19800)
 	e := events.Samples()[3]
-	for _, f := range words.Of(sinks.Notification{Event: e}, zone).Facts {
+	for _, f := range words.Of(words.Occasion{Event: e}, zone).Facts {
 		if !f.At.IsZero() && !strings.HasSuffix(f.Value, " IST") {
 			t.Errorf("%s is %q", f.Name, f.Value)
 		}
