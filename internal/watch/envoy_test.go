@@ -275,13 +275,12 @@ func (b *bench) restart(f envoy.Reader, edit ...func(*Options)) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	b.w = w
-	b.stop = func() {
+	b.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			b.t.Errorf("run: %v", err)
 		}
-		b.stop = func() {}
-	}
+	})
 }
 
 // pass lets time go by.
