@@ -2,14 +2,17 @@ package console
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -58,14 +61,95 @@ func (c Client) Tail(ctx context.Context, match, since string) iter.Seq2[events.
 	}
 }
 
+// Get asks for a document and decodes it.
+func (c Client) Get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.do(ctx, http.MethodGet, path, query, nil, into)
+}
+
+// Post sends a document and decodes the answer.
+func (c Client) Post(ctx context.Context, path string, body, into any) error {
+	return c.do(ctx, http.MethodPost, path, nil, body, into)
+}
+
+// Delete removes what a path names.
+func (c Client) Delete(ctx context.Context, path string) error {
+	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
+}
+
+// List goes over all items of a list, page by page, until limit (0: all).
+func List[T any](ctx context.Context, c Client, path string, query url.Values, limit int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		q := maps.Clone(query)
+		if q == nil {
+			q = url.Values{}
+		}
+		for n := 0; ; {
+			size := mostItems
+			if limit > 0 {
+				size = min(size, limit-n)
+			}
+			q.Set("limit", strconv.Itoa(size))
+			var page Page[T]
+			if err := c.Get(ctx, path, q, &page); err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+				n++
+			}
+			if page.Next == "" || limit > 0 && n >= limit {
+				return
+			}
+			q.Set("after", page.Next)
+		}
+	}
+}
+
+func (c Client) do(ctx context.Context, method, path string, query url.Values, body, into any) error {
+	answer, err := c.send(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(answer).Decode(into); err != nil {
+		return fmt.Errorf("read answer of %s: %w", c.URL, err)
+	}
+	return nil
+}
+
 func (c Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	return c.send(ctx, http.MethodGet, path, query, nil)
+}
+
+func (c Client) send(ctx context.Context, method, path string, query url.Values, body any) (io.ReadCloser, error) {
 	target, err := url.JoinPath(c.URL, path)
 	if err != nil {
 		return nil, fmt.Errorf("read url: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target+"?"+query.Encode(), nil)
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		content = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
@@ -78,7 +162,7 @@ func (c Client) get(ctx context.Context, path string, query url.Values) (io.Read
 		}
 		return nil, fmt.Errorf("reach %s (is herald or notifier running there?): %w", c.URL, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode/100 == 2 {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
