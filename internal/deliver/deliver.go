@@ -105,12 +105,15 @@ type Options struct {
 	Standings Standings
 	Graveyard Graveyard
 	Leases    Leases
-	Audit     func(events.Delivery)                                // must not block; nil: no record
-	Silences  func() []events.Silence                              // those in force; must not block; nil: none
-	Notify    func(events.Notice)                                  // sink paused or resumed; must not block; nil: logged only
-	Newer     func(context.Context, events.Envelope) (bool, error) // whether the subject holds a newer event; nil: only what is in hand is known
-	Set       *route.Set
-	Personal  []string // personal fields that this sink may have
+	Audit     func(events.Delivery)   // must not block; nil: no record
+	Silences  func() []events.Silence // those in force; must not block; nil: none
+	Notify    func(events.Notice)     // sink paused or resumed; must not block; nil: logged only
+	// Latest gives the newest event of a purchase at a connection, with its stream
+	// sequence. A NewestOnly sink asks it before each send; nil: it knows of what is
+	// in hand only.
+	Latest   func(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+	Set      *route.Set
+	Personal []string // personal fields that this sink may have
 
 	Concurrency int             // sends at once; zero: 1
 	MaxRate     float64         // sends per second; zero: no limit

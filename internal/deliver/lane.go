@@ -67,15 +67,30 @@ func (ln *lane) drop(it *item) {
 	}
 }
 
-// newer reports whether the lane holds a newer event of the same purchase.
-// Notices are never newer than each other: each says a thing of its own.
+// newer reports whether the lane holds a newer event of the same purchase, which
+// makes this one needless where only the newest is told. Notices are never newer
+// than each other: each says a thing of its own.
 func (ln *lane) newer(it *item) bool {
 	if it.msg.Event.Purchase == nil {
 		return false
 	}
 	return slices.ContainsFunc(ln.items, func(o *item) bool {
-		return o.msg.Sequence > it.msg.Sequence && o.subject() == it.subject() && o.msg.Bad == nil
+		return o.msg.Sequence > it.msg.Sequence && o.subject() == it.subject() && o.msg.Bad == nil && replaces(o.msg.Event)
 	})
+}
+
+// replaces reports whether an event is told in place of older ones. One that is
+// told to nobody replaces nothing, or the news before it would be lost.
+func replaces(e events.Event) bool {
+	if e.Purchase == nil {
+		return false
+	}
+	switch e.Purchase.Reading.Cause {
+	case events.CauseRevision, events.CauseReading, events.CauseReset:
+		return true
+	case events.CauseBaseline, events.CauseStill:
+	}
+	return false
 }
 
 // sinkKey is the key under which the loop keeps where the sink began.

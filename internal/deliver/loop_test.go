@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -504,16 +503,7 @@ func TestNewestOnlySink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.o.NewestOnly, w.o.Concurrency = true, 1
-		w.o.Newer = func(_ context.Context, env events.Envelope) (bool, error) {
-			w.stream.mu.Lock()
-			defer w.stream.mu.Unlock()
-			for _, m := range w.stream.msgs {
-				if m.Subject == env.Subject && m.Sequence > env.Sequence {
-					return true, nil
-				}
-			}
-			return false, nil
-		}
+		w.o.Latest = w.stream.latest
 		for r := range int64(10) {
 			w.stream.publish(event("pur_a", r, events.SituationWorking))
 		}
@@ -533,6 +523,49 @@ func TestNewestOnlySink(t *testing.T) {
 		}
 		if got := w.outcomes("pur_a-0-3-0"); !slices.Equal(got, []string{OutcomeSuperseded}) {
 			t.Errorf("outcomes %v", got)
+		}
+	})
+}
+
+// An event that is told to nobody does not take the place of one that is.
+func TestStillReplacesNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.NewestOnly, w.o.Latest = true, w.stream.latest
+		w.stream.publish(event("pur_a", 1, events.SituationConfirming))
+		still := event("pur_a", 2, events.SituationConfirming)
+		still.Purchase.Reading.Cause = events.CauseStill
+		w.stream.publish(still)
+		_, stop := w.run()
+		pass(time.Second)
+		stop()
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-1-0"}) || len(w.stream.unsettled()) != 0 {
+			t.Errorf("accepted %v", got)
+		}
+	})
+}
+
+// One purchase at which the receiver always fails does not keep the sink down.
+func TestAPoisonedPurchaseDoesNotKeepTheSinkDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency = 2
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.Subject == "pur_bad" {
+				return &sinks.Failure{Verdict: sinks.Down, Reason: sinks.ReasonRateLimit, After: time.Second}
+			}
+			return nil
+		})
+		w.stream.publish(event("pur_bad", 1, events.SituationWorking))
+		_, stop := w.run()
+		pass(time.Minute)
+		for p := range 20 {
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+		}
+		pass(30 * time.Minute)
+		stop()
+		if got := w.sink.got(); len(got) != 20 {
+			t.Errorf("accepted %d", len(got))
 		}
 	})
 }

@@ -25,16 +25,25 @@ func (s *session) pull(ctx context.Context) {
 }
 
 // grant lets the puller bring messages: twice as many in hand as there are
-// places to send, and while the sink is in trouble just the one to probe with.
+// places to send, and while the sink is in trouble just enough to probe with:
+// a message of another lane than the one that failed last.
 func (s *session) grant() {
 	limit := 2 * s.o.Concurrency
 	if !s.l.breaker.closed() {
 		limit = 1
+		if s.l.breaker.state == StateDown && s.nothingElse() {
+			limit = min(2*s.o.Concurrency, s.inHand+1)
+		}
 	}
 	for s.ending == nil && s.inHand+s.granted < limit {
 		s.granted++
 		s.tokens <- struct{}{}
 	}
+}
+
+// nothingElse reports whether all that waits to be sent is of the lane that failed last.
+func (s *session) nothingElse() bool {
+	return !slices.ContainsFunc(s.ready, func(ln *lane) bool { return ln.key != s.l.breaker.last })
 }
 
 // handBack returns what is in hand to the stream, in its order, when the loop

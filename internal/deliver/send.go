@@ -56,9 +56,10 @@ type result struct {
 func (s *session) send(ln *lane, it *item, n sinks.Notification, probe bool) {
 	r := result{ln: ln, it: it, n: n, probe: probe}
 	begun := time.Now()
-	if s.o.NewestOnly && s.o.Newer != nil && !it.timer && n.Event.Purchase != nil {
-		newer, err := s.o.Newer(s.sendCtx, it.msg.Envelope)
-		r.newer = err == nil && newer // not knowing is no reason to be silent
+	if s.o.NewestOnly && s.o.Latest != nil && !it.timer && n.Event.Purchase != nil {
+		newest, seq, err := s.o.Latest(s.sendCtx, n.Event.Purchase.Connection, n.Event.Subject)
+		// Not knowing is no reason to be silent.
+		r.newer = err == nil && newest != nil && seq > it.msg.Sequence && replaces(*newest)
 	}
 	if !r.newer {
 		r.receipt, r.err = s.try(n)
@@ -111,7 +112,7 @@ func (s *session) accepted(r result) {
 	s.well(r.probe)
 	s.l.metrics.sent.Inc()
 	if !r.it.timer {
-		s.l.metrics.latency.Observe(now.Sub(r.it.msg.Stored).Seconds())
+		s.l.metrics.latency.Observe(max(now.Sub(r.it.msg.Stored), 0).Seconds())
 	}
 	s.l.note(func(st *Status) { st.LastSuccess = now })
 	rec := r.ln.rec

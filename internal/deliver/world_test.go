@@ -332,6 +332,17 @@ func (f *fakeStream) Newest(context.Context) iter.Seq2[events.Envelope, error] {
 	}
 }
 
+func (f *fakeStream) latest(_ context.Context, _, purchase string) (*events.Event, uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.msgs) - 1; i >= 0; i-- {
+		if f.msgs[i].Event.Subject == purchase {
+			return &f.msgs[i].Event, f.msgs[i].Sequence, nil
+		}
+	}
+	return nil, 0, nil
+}
+
 // breakOff makes the next Next fail.
 func (f *fakeStream) breakOff(err error) {
 	f.mu.Lock()
