@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const bareHold = "bare net/http HTTP/2 hold"
+
+// scene is one size of the benchmark hold.
+type scene struct {
+	crowd
+	window time.Duration // over which idle CPU is measured: every hold ends once in it
+	label  string
+	target bool
+}
+
+func benchHold(ctx context.Context, b *bench) error {
+	b.leaveWorld()
+	// Envoy ends a hold after 45 s; a short run has holds end sooner, on both sides.
+	// Sooner than a quarter of the wait would look like a far side that does not hold.
+	const short = 13 * time.Second
+	scenes := []scene{{crowd{3000, 30, short, true}, short, "3,000", true}}
+	if !b.o.short {
+		const full = 45 * time.Second
+		scenes = []scene{
+			{crowd{10000, 100, 0, true}, full, "10,000", true},
+			{crowd{50000, 500, 0, true}, full, "50,000", true},
+			{crowd{1000, 1000, 20 * time.Second, true}, 20 * time.Second, "1,000 on as many connections", false},
+		}
+	}
+	for _, s := range scenes {
+		if err := b.holds(ctx, s); err != nil {
+			return fmt.Errorf("hold %s: %w", s.label, err)
+		}
+	}
+	return nil
+}
+
+// holds opens the holds of both sides at the same time, so that both are measured
+// in the same minute.
+func (b *bench) holds(ctx context.Context, s scene) error {
+	w, err := b.newWorld(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	var empty, full, idle [2]usage
+	if err := both(ctx, w, true, &empty); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := w.fill(ctx, s.crowd); err != nil {
+		return err
+	}
+	b.say("  %s holds are open after %.0f s", s.label, time.Since(begun).Seconds())
+	if err := settle(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	if err := both(ctx, w, true, &full); err != nil {
+		return err
+	}
+	if err := both(ctx, w, false, &idle); err != nil {
+		return err
+	}
+	after := idle
+	err = b.profiled(ctx, w.herald, fmt.Sprintf("hold-%d-%d", s.purchases, s.connections), func() error {
+		if err := settle(ctx, s.window); err != nil {
+			return err
+		}
+		return both(ctx, w, false, &after)
+	})
+	if err != nil {
+		return err
+	}
+	memory := func(i int) []float64 {
+		return []float64{float64(full[i].RSS-empty[i].RSS) / 1024 / float64(s.purchases)}
+	}
+	// Seconds of CPU for 10,000 holds in an hour of nothing happening.
+	cpu := func(i int) []float64 {
+		return []float64{(after[i].CPU - idle[i].CPU) / s.window.Seconds() * 3600 * 10000 / float64(s.purchases)}
+	}
+	goroutines := func(i int) []float64 {
+		return []float64{float64(full[i].Goroutines-empty[i].Goroutines) / float64(s.purchases)}
+	}
+	rows := []struct {
+		row
+		figure func(int) []float64
+	}{
+		{row{Figure: "memory a hold, " + s.label, Unit: "KiB", Target: 1.25}, memory},
+		{row{Figure: "idle CPU of 10,000, " + s.label, Unit: "s/h", Target: 1.3}, cpu},
+		{row{Figure: "goroutines a hold, " + s.label, Unit: ""}, goroutines},
+	}
+	for _, one := range rows {
+		if one.Benchmark, one.Against, one.Sense = "hold", bareHold, atMost; !s.target {
+			one.Target = 0
+		}
+		b.report.add(one.row, figures{one.figure(1), one.figure(0)})
+	}
+	return nil
+}
+
+// both reads what floor and product use, in this order.
+func both(ctx context.Context, w *world, collect bool, out *[2]usage) error {
+	for i, s := range w.sides() {
+		if err := s.part.call(ctx, "usage", usageArgs{Collect: collect}, &out[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle lets time pass.
+func settle(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// bench is one run: the servers that all benchmarks share and what was measured.
+type bench struct {
+	o      options
+	stderr io.Writer
+	report *report
+
+	dir   string
+	nats  *server
+	redis *server
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	run   string // of this run, in keys and ids
+	world *world // shared by watch, change and latency
+	serie int
+}
+
+func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
+	b := &bench{o: o, stderr: stderr, report: newReport(o.short), run: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if o.profile != "" {
+		if o.profile, err = filepath.Abs(o.profile); err != nil {
+			return nil, fmt.Errorf("find folder for profiles: %w", err)
+		}
+		if err := os.MkdirAll(o.profile, 0o755); err != nil {
+			return nil, fmt.Errorf("make folder for profiles: %w", err)
+		}
+		b.o = o
+	}
+	if b.dir, err = os.MkdirTemp("", "herald-bench-*"); err != nil {
+		return nil, fmt.Errorf("make a folder: %w", err)
+	}
+	if b.nats, err = startNATS(ctx, b.dir); err != nil {
+		return nil, err
+	}
+	if b.redis, err = startRedis(ctx, b.dir); err != nil {
+		return nil, err
+	}
+	if b.nc, err = nats.Connect(b.nats.url); err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	if b.js, err = jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(256)); err != nil {
+		return nil, fmt.Errorf("set up jetstream: %w", err)
+	}
+	return b, nil
+}
+
+func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.stderr, format+"\n", args...) }
+
+func (b *bench) close() {
+	b.leaveWorld()
+	if b.nc != nil {
+		b.nc.Close()
+	}
+	if b.redis != nil && b.redis.cmd == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := wipeRedis(ctx, b.redis.url, b.prefix("")); err != nil {
+			b.say("clean up redis: %v", err)
+		}
+	}
+	b.redis.stop()
+	b.nats.stop()
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir) // a temporary folder
+	}
+}
+
+// prefix is what the keys of a world in Redis begin with.
+func (b *bench) prefix(world string) string { return "herald-bench-" + b.run + world }
+
+// connection is where a part finds the servers.
+func (b *bench) connection(world string) connectArgs {
+	return connectArgs{NATS: b.nats.url, Redis: b.redis.url, Prefix: b.prefix(world)}
+}
+
+// world is a cast of parts: product and floor, each with a stand-in of its own,
+// and one receiver.
+type world struct {
+	herald, floor           *part
+	heraldEnvoy, floorEnvoy *part
+	receiver                *part
+	all                     []*part
+	name                    string
+}
+
+func (w *world) stop() {
+	for i := len(w.all) - 1; i >= 0; i-- {
+		w.all[i].stop()
+	}
+}
+
+// newWorld starts product and floor, connected to NATS and Redis; streams of
+// worlds before are removed.
+func (b *bench) newWorld(ctx context.Context) (_ *world, err error) {
+	for name := range b.js.StreamNames(ctx).Name() {
+		if err := b.js.DeleteStream(ctx, name); err != nil {
+			return nil, fmt.Errorf("remove stream %s: %w", name, err)
+		}
+	}
+	b.serie++
+	w := &world{name: "-" + strconv.Itoa(b.serie)}
+	defer func() {
+		if err != nil {
+			w.stop()
+		}
+	}()
+	for _, one := range []struct {
+		role string
+		part **part
+	}{
+		{roleEnvoy, &w.heraldEnvoy}, {roleEnvoy, &w.floorEnvoy}, {roleReceiver, &w.receiver},
+		{roleHerald, &w.herald}, {roleFloor, &w.floor},
+	} {
+		if *one.part, err = startPart(one.role, b.stderr); err != nil {
+			return nil, err
+		}
+		w.all = append(w.all, *one.part)
+	}
+	return w, errors.Join(
+		w.herald.call(ctx, "connect", b.connection(w.name), nil),
+		w.floor.call(ctx, "connect", b.connection(w.name), nil),
+	)
+}
+
+// crowd is how many purchases a world has, and how they are watched.
+type crowd struct {
+	purchases   int
+	connections int
+	longest     time.Duration // of a hold; zero: as long as was asked for
+	bare        bool          // the floor only holds and does not publish
+}
+
+// fill has product and floor hold a read on every purchase.
+func (w *world) fill(ctx context.Context, c crowd) error {
+	urls := make([]prepared, 2)
+	for i, envoy := range []*part{w.heraldEnvoy, w.floorEnvoy} {
+		if err := envoy.call(ctx, "prepare", prepareArgs{Purchases: c.purchases, Longest: c.longest}, &urls[i]); err != nil {
+			return err
+		}
+	}
+	err := w.floor.call(ctx, "hold", holdArgs{Envoy: urls[1].URL, Purchases: c.purchases, Publish: !c.bare}, nil)
+	if err != nil {
+		return err
+	}
+	err = w.herald.call(ctx, "watch", watchArgs{Envoy: urls[0].URL, Purchases: c.purchases, Connections: c.connections}, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.awaitHeld(ctx, w.floorEnvoy, c), w.awaitHeld(ctx, w.heraldEnvoy, c))
+}
+
+// awaitHeld waits until nearly all purchases are held: a few are always between
+// two holds.
+func (w *world) awaitHeld(ctx context.Context, envoy *part, c crowd) error {
+	want, most := c.purchases-c.purchases/100, 0
+	err := await(ctx, time.Minute+time.Duration(c.purchases)*2*time.Millisecond, "open holds", func() error {
+		n := 0
+		if err := envoy.call(ctx, "held", struct{}{}, &n); err != nil {
+			return err
+		}
+		if most = max(most, n); n < want {
+			return fmt.Errorf("%d of %d are held", n, c.purchases)
+		}
+		return nil
+	})
+	return err
+}
+
+// shared gives the world of watch, change and latency.
+func (b *bench) shared(ctx context.Context) (*world, error) {
+	if b.world != nil {
+		return b.world, nil
+	}
+	c := crowd{purchases: 2000, connections: 50}
+	if b.o.short {
+		c = crowd{purchases: 1000, connections: 25}
+	}
+	w, err := b.newWorld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.fill(ctx, c); err != nil {
+		w.stop()
+		return nil, err
+	}
+	b.say("  %d purchases are held on %d connections", c.purchases, c.connections)
+	b.world = w
+	return w, nil
+}
+
+func (b *bench) leaveWorld() {
+	if b.world != nil {
+		b.world.stop()
+		b.world = nil
+	}
+}
+
+// used is what a part has used.
+func used(ctx context.Context, p *part) (usage, error) {
+	var u usage
+	err := p.call(ctx, "usage", usageArgs{}, &u)
+	return u, err
+}
+
+// profiled runs f while the CPU profile of a part is written, if that is wanted.
+func (b *bench) profiled(ctx context.Context, p *part, name string, f func() error) error {
+	if b.o.profile == "" {
+		return f()
+	}
+	file := filepath.Join(b.o.profile, name+".pprof")
+	if err := p.call(ctx, "profile", profileArgs{File: file}, nil); err != nil {
+		return err
+	}
+	return errors.Join(f(), p.call(ctx, "profile", profileArgs{}, nil))
+}
