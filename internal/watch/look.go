@@ -135,18 +135,26 @@ func (t *term) recallHeld(p *purchase) {
 	}
 }
 
-// judgeAgain decides anew after held money was seen, unless something is on its way that will.
+// judgeAgain decides anew after held money was seen, unless something is on its way that will. A purchase that has ended
+// and was not read in this moment is read first.
 func (t *term) judgeAgain(ctx context.Context, p *purchase, now time.Time) {
 	if p.snap == nil || p.busyStore() || p.gone {
 		return
 	}
 	f := t.facts(p)
-	if events.ReadingOf(*p.snap, events.Judge(*p.snap, f)) != p.cursor.Last {
+	j := events.Judge(*p.snap, f)
+	news := events.ReadingOf(*p.snap, j) != p.cursor.Last
+	switch {
+	case news && ended(p.state) && now.Sub(p.shown) > freshFor:
+		// What is held now says nothing about how the purchase was when it was read: a refund may have begun and ended.
+		p.reread = true
+		t.schedule(p, now)
+	case news:
 		t.decide(ctx, p, now)
-		return
+	default:
+		p.judged = j
+		t.rest(p, now)
 	}
-	p.judged = events.Judge(*p.snap, f)
-	t.rest(p, now)
 }
 
 // busyStore tells whether the purchase waits for a store.

@@ -110,6 +110,7 @@ type view struct {
 	settled  bool
 	onlyLook bool      // a reply about it was ready once: no hold, no read without a list
 	slowest  bool      // it was not found: very seldom
+	reread   bool      // something says that the reading of its end is old
 	mute     bool      // it cannot be asked for: only the hash of its key is known
 	since    time.Time // in this state, by our clock
 	age      time.Time // when the slow pace began
@@ -253,6 +254,9 @@ func lookDue(v view, l sight, p Policy, now time.Time) time.Time {
 func planEnded(v view, l sight, now time.Time) step {
 	if l.tried.Before(v.since) {
 		return step{Do: actLook, At: later(now, l.closed)}
+	}
+	if v.reread {
+		return step{Do: actRead, At: v.closed}
 	}
 	last := later(v.shown, v.asked)
 	due := later(last.Add(pace(v, slowPace(last.Sub(v.age)))), v.closed)

@@ -22,6 +22,7 @@ type purchase struct {
 	registered bool
 	baseline   bool      // found by first contact
 	probe      bool      // ended before first contact: told only if its money hangs
+	reread     bool      // held money has changed since it ended: read it now
 	recheck    bool      // settled as far as we know, but something says otherwise: read once more
 	seen       bool      // Envoy has shown it at least once, now or before a restart
 	ref        time.Time // watched since
@@ -152,7 +153,7 @@ func (p *purchase) view(now time.Time) view {
 		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
 		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
 		since: p.since, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
-		next: p.next, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
+		next: p.next, reread: p.reread, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
 	}
 	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)
 	if revived {

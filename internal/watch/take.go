@@ -146,7 +146,7 @@ func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
 	j := events.Judge(s, f)
 	r := events.ReadingOf(s, j)
 	step, at, cause := events.Follow(p.cursor, p.known, r)
-	p.judged, p.recheck = j, false
+	p.judged, p.recheck, p.reread = j, false, false
 	if step != events.StepNew {
 		t.w.metrics.duplicates.Inc()
 		t.rest(p, now)
