@@ -10,7 +10,7 @@ import (
 )
 
 // version is set by the build.
-var version = "dev" //nolint:gochecknoglobals // the linker can set nothing else
+var version = "dev"
 
 func main() {
 	os.Exit(app.Execute(app.RoleCommand(config.RoleNotifier, "notifier", version), os.Args[1:], os.Stderr))

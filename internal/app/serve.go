@@ -33,14 +33,14 @@ func (a *App) server(ctx context.Context) (*telemetry.Server, error) {
 }
 
 // credentialsTimeout bounds a command that gives NATS credentials; the client
-// asks for them at each connect, without a context.
+// asks for them at each connect.
 const credentialsTimeout = 10 * time.Second
 
 // natsAccess reads what is needed to reach the servers.
-func natsAccess(n config.NATS, o *stream.Options) error {
+func natsAccess(ctx context.Context, n config.NATS, o *stream.Options) error {
 	if src := n.Credentials; !src.IsZero() {
 		o.Credentials = func() ([]byte, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), credentialsTimeout)
+			ctx, cancel := context.WithTimeout(ctx, credentialsTimeout)
 			defer cancel()
 			v, err := src.Read(ctx)
 			return []byte(v.Reveal()), err

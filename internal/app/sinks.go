@@ -128,11 +128,10 @@ func namedLoopback(api string) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, errors.New("api_url is no URL")
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if err != nil || !ip.IsLoopback() {
-		return nil, nil
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsLoopback() {
+		return []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}, nil
 	}
-	return []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}, nil
+	return nil, nil
 }
 
 func buildEmail(s config.Sink, zone *time.Location) (sinks.Sink, error) {

@@ -92,7 +92,7 @@ func (a *App) openBus(ctx context.Context, st *stores) error {
 	}
 	if n.URL == "" {
 		opts.Embedded = &stream.Embedded{Dir: a.Config.DataDir, SyncAlways: n.Sync == config.SyncAlways}
-	} else if err := natsAccess(n, &opts); err != nil {
+	} else if err := natsAccess(ctx, n, &opts); err != nil {
 		return err
 	}
 	bus, err := stream.Open(ctx, opts)

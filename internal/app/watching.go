@@ -16,7 +16,7 @@ import (
 // buildConnections turns the file's connections, and those of connections_dir,
 // into what the watcher takes. All of them share one HTTP transport.
 func buildConnections(ctx context.Context, cfg *config.Config, version string) ([]watch.Connection, error) {
-	all, err := cfg.AllConnections()
+	all, err := cfg.AllConnections() //nolint:contextcheck // it reads small local files
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	defer os.RemoveAll(dir)
-	st, err := newStage(dir, o.Seed)
+	defer func() { _ = os.RemoveAll(dir) }()
+	st, err := newStage(ctx, dir, o.Seed)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type stage struct {
 	undo   []func() error
 }
 
-func newStage(dir string, seed uint64) (_ *stage, err error) {
+func newStage(ctx context.Context, dir string, seed uint64) (_ *stage, err error) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
@@ -54,7 +54,7 @@ func newStage(dir string, seed uint64) (_ *stage, err error) {
 	if st.sim, err = envoysim.New(envoysim.Options{Seed: seed, Speed: 4, Quirks: envoysim.DefaultQuirks()}); err != nil {
 		return nil, fmt.Errorf("build stand-in for Envoy: %w", err)
 	}
-	base, err := st.serveEnvoy()
+	base, err := st.serveEnvoy(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func newStage(dir string, seed uint64) (_ *stage, err error) {
 	return st, st.configure(dir, base, ca)
 }
 
-func (st *stage) serveEnvoy() (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+func (st *stage) serveEnvoy(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("listen for the stand-in: %w", err)
 	}
