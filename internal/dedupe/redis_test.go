@@ -42,7 +42,7 @@ func TestB30_ReadOnlyAnswersDropTheConnections(t *testing.T) {
 	}
 	warm.Wait()
 
-	if err := first.Client().SlaveOf(t.Context(), "127.0.0.1", strconv.Itoa(second.Port())).Err(); err != nil {
+	if err := first.Client().ReplicaOf(t.Context(), "127.0.0.1", strconv.Itoa(second.Port())).Err(); err != nil {
 		t.Fatal(err)
 	}
 	proxy.point(second.Port())

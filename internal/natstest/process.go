@@ -121,7 +121,7 @@ func build(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("store the built server: %v", err)
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already once it is renamed
 	_, err = tmp.Write(data)
 	if err == nil {
 		err = tmp.Chmod(0o755)

@@ -134,7 +134,7 @@ func (s *Server) await() {
 	}
 	opts.DialerRetries, opts.MaxRetries = 1, -1
 	c := redis.NewClient(opts)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)

@@ -331,11 +331,12 @@ func TestConsumerRetires(t *testing.T) {
 		t.Errorf("pending without a consumer: %d, %v", pending, err)
 	}
 
+	c = b.Consumer("ops")
 	must(t, c.Begin(t.Context(), stream.StartResume))
 	must(t, c.Retire(t.Context(), stream.RetireAfter))
 	o := own(t, c, stream.StartResume) // the sink is back
 	o.take(1)
-	raw, err := b.JetStream().Consumer(t.Context(), events.StreamPurchases, "sink_orders")
+	raw, err := b.JetStream().Consumer(t.Context(), events.StreamPurchases, "sink_ops")
 	must(t, err)
 	cfg := raw.CachedInfo().Config
 	if cfg.InactiveThreshold != 0 || cfg.AckWait != 30*time.Second || cfg.MaxDeliver != -1 || len(cfg.BackOff) != 0 || cfg.MaxAckPending != 65536 {

@@ -75,12 +75,23 @@ func (b *Bus) serverOptions() *server.Options {
 // details.
 type serverLog struct{ log *slog.Logger }
 
+// Noticef takes a notice of the server.
 func (l serverLog) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
-func (l serverLog) Warnf(format string, v ...any)   { l.say(slog.LevelWarn, format, v) }
-func (l serverLog) Errorf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
-func (l serverLog) Fatalf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
-func (l serverLog) Debugf(string, ...any)           {}
-func (l serverLog) Tracef(string, ...any)           {}
+
+// Warnf takes a warning.
+func (l serverLog) Warnf(format string, v ...any) { l.say(slog.LevelWarn, format, v) }
+
+// Errorf takes an error.
+func (l serverLog) Errorf(format string, v ...any) { l.say(slog.LevelError, format, v) }
+
+// Fatalf takes an error that ends the server.
+func (l serverLog) Fatalf(format string, v ...any) { l.say(slog.LevelError, format, v) }
+
+// Debugf takes nothing.
+func (l serverLog) Debugf(string, ...any) {}
+
+// Tracef takes nothing.
+func (l serverLog) Tracef(string, ...any) {}
 
 func (l serverLog) say(level slog.Level, format string, v []any) {
 	text := slog.String("text", fmt.Sprintf(format, v...))

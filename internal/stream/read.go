@@ -35,7 +35,7 @@ func (b *Bus) Last(ctx context.Context, connection, purchaseID string) (*events.
 		return nil, 0, fmt.Errorf("read the newest event of %s: %w", purchaseID, err)
 	}
 	if env.Sequence == 0 || env.Bad != nil {
-		return nil, env.Sequence, nil
+		return nil, env.Sequence, nil //nolint:nilerr // Bad is about the message, which is passed over
 	}
 	return &env.Event, env.Sequence, nil
 }

@@ -105,8 +105,7 @@ func Open(ctx context.Context, opts Options) (*Bus, error) {
 		streams: make(map[string]jetstream.Stream), wake: make(chan struct{}, 1),
 	}
 	if err := b.start(ctx); err != nil {
-		b.shut(ctx)
-		return nil, err
+		return nil, errors.Join(err, b.shut(ctx))
 	}
 	return b, nil
 }

@@ -27,7 +27,7 @@ const (
 	deliveryAge   = 168 * time.Hour
 	duplicates    = 2 * time.Minute // how long message ids are kept
 	checkEvery    = 30 * time.Second
-	checkTimeout  = 10 * time.Second
+	checkTimeout  = 5 * time.Second
 	codeNoQuorum  = 503
 	codeNameInUse = jetstream.JSErrCodeStreamNameInUse
 )
@@ -118,7 +118,9 @@ func (b *Bus) keep(ctx context.Context) {
 			return
 		}
 		if b.nc.IsConnected() {
-			_ = b.ensure(ctx, false) // kept as the bus's trouble, and said there
+			// A check is not broken off by Close: a stream half made is no state to
+			// leave. What is wrong is kept as the bus's trouble, and said there.
+			_ = b.ensure(context.WithoutCancel(ctx), false)
 		}
 	}
 }
@@ -144,7 +146,7 @@ func (b *Bus) ensure(ctx context.Context, first bool) error {
 	b.trouble = err
 	b.mu.Unlock()
 	switch {
-	case first || ctx.Err() != nil && err != nil && b.closed.Load():
+	case first || err != nil && b.closed.Load():
 	case err != nil && (was == nil || was.Error() != err.Error()):
 		b.log.Error("streams are not in place", slog.Any("error", err))
 	case err == nil && was != nil:
