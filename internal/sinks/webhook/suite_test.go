@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"path"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func secretURL(h *sinkfakes.Hook) secret.Value {
 func echo(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(r.URL.RequestURI() + " " + r.Header.Get("Authorization") + " " + r.Header.Get("X-Key") + " " + canarySecret))
+		_, _ = w.Write([]byte(path.Base(r.URL.Path) + " " + r.URL.Query().Get("token") + " " + r.URL.RequestURI() + " " + r.Header.Get("Authorization") + " " + r.Header.Get("X-Key") + " " + canarySecret))
 	}
 }
 
@@ -133,7 +134,7 @@ func table() map[string]named {
 
 func nonsense(w http.ResponseWriter, _ *http.Request) {
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		_, _ = conn.Write([]byte("220 mail.example.test ESMTP " + canaryPath + "\r\n\r\n"))
+		_, _ = conn.Write([]byte("HTTP/1.1 " + canaryPath + "\r\n\r\n"))
 		_ = conn.Close()
 	}
 }
