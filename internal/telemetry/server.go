@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type ServerOptions struct {
 	Listen   string                                // address and port; port 0: any free one
 	Token    func(context.Context) (string, error) // bearer token of all pages but /healthz and /readyz; nil: none. Asked for at each request, so that it can change
+	Open     []string                              // paths of Pages that are given without the token too: they hold no data
 	Health   *Health                               // nil: always ready
 	Registry *prometheus.Registry                  // nil: no /metrics
 	Pages    http.Handler                          // everything else; nil: nothing else
@@ -131,6 +133,10 @@ func guard(next http.Handler, o ServerOptions) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && slices.Contains(o.Open, r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		want, err := o.Token(r.Context())
 		if err != nil || want == "" {
 			if o.Log != nil {

@@ -125,6 +125,29 @@ func TestTokenGuardsAllButHealth(t *testing.T) {
 	}
 }
 
+func TestOpenPagesNeedNoToken(t *testing.T) {
+	pages := http.NewServeMux()
+	pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
+	url, _, _ := start(t, telemetry.ServerOptions{
+		Token: func(context.Context) (string, error) { return "s3cret", nil },
+		Open:  []string{"/", "/page.js"},
+		Pages: pages,
+	})
+	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.js/x": 401, "/v1/purchases": 401, "//": 401, "/%2e": 401} {
+		if status, _ := get(t, url+path, "", ""); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	resp, err := http.Post(url+"/", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 401 {
+		t.Errorf("POST /: %d, want 401", resp.StatusCode)
+	}
+}
+
 func TestMetricsAreServed(t *testing.T) {
 	url, _, _ := start(t, telemetry.ServerOptions{Registry: telemetry.NewRegistry()})
 	if status, body := get(t, url+"/metrics", "", ""); status != 200 || !strings.Contains(body, "go_goroutines ") {
