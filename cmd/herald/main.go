@@ -22,6 +22,10 @@ func command() *cobra.Command {
 		Version: version,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(runCommand(), demoCommand(), configCommand(), eventsCommand())
+	root.AddCommand(
+		runCommand(), demoCommand(), configCommand(),
+		eventsCommand(), purchasesCommand(), deliveriesCommand(), explainCommand(), deadCommand(), silenceCommand(),
+		sinksCommand(), connectionsCommand(), simulateCommand(), leakcheckCommand(), verifyReceiverCommand(), manCommand(),
+	)
 	return root
 }
