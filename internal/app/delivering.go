@@ -81,7 +81,7 @@ func (a *App) deliverOptions(ctx context.Context, s builtSink, st *stores, silen
 		schedule = append(schedule, time.Duration(d))
 	}
 	return deliver.Options{
-		Name: s.cfg.Name, Sink: s.sink, Source: &source{st.bus.Consumer(s.cfg.Name), st.bus},
+		Name: s.cfg.Name, Sink: s.sink, Source: newSource(st.bus, s),
 		Standings: st.state, Graveyard: st.bus, Leases: st.leases, Audit: st.bus.Audit, Silences: silences,
 		Notify: a.notify(ctx, st, s.cfg.Name), Set: a.routes, Personal: s.personal,
 		Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
@@ -94,6 +94,13 @@ func (a *App) deliverOptions(ctx context.Context, s builtSink, st *stores, silen
 type source struct {
 	*stream.Consumer
 	bus *stream.Bus
+}
+
+// newSource takes no more messages in hand than the loop can use.
+func newSource(bus *stream.Bus, s builtSink) *source {
+	c := bus.Consumer(s.cfg.Name)
+	c.InHand = 2 * s.inFlight
+	return &source{c, bus}
 }
 
 // Begin starts the consumer over.

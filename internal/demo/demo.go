@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -38,28 +39,15 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	st, err := newStage(ctx, dir, o.Seed)
+	st, err := newStage(ctx, dir, o.Seed, "")
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	cfg, err := config.Load(st.file)
-	if err != nil {
-		return fmt.Errorf("load the demo's own configuration: %w", err)
-	}
-	logs := &buffer{}
-	a, err := app.New(ctx, app.Options{
-		Config: cfg, Role: config.RoleHerald, Version: o.Version,
-		Log: telemetry.NewLogger(logs, "debug", "json"),
-	})
+	s, err := play(ctx, o, st, dir)
 	if err != nil {
 		return err
 	}
-	s, err := perform(ctx, o, st, a)
-	if err != nil {
-		return fmt.Errorf("run demo: %w\n%s", err, logs.tail())
-	}
-	s.judge(st, a, logs.bytes(), dir)
 	if o.JSON {
 		if err := json.NewEncoder(o.Out).Encode(s); err != nil {
 			return fmt.Errorf("write summary: %w", err)
@@ -71,6 +59,30 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("%w: %s", ErrBroken, s.Broken[0])
 	}
 	return nil
+}
+
+// play runs Herald on a stage and judges it.
+func play(ctx context.Context, o Options, st *stage, dir string) (*summary, error) {
+	cfg, err := config.Load(st.file)
+	if err != nil {
+		return nil, fmt.Errorf("load the demo's own configuration: %w", err)
+	}
+	logs := &buffer{}
+	a, err := app.New(ctx, app.Options{
+		Config: cfg, Role: config.RoleHerald, Version: o.Version,
+		Log: telemetry.NewLogger(logs, "debug", "json"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := perform(ctx, o, st, a)
+	if err != nil {
+		return nil, fmt.Errorf("run demo: %w\n%s", err, logs.tail())
+	}
+	s.judge(st, evidence{
+		documents: s.documents, logs: logs.bytes(), registry: a.Registry(), data: filepath.Join(dir, "data"),
+	})
+	return s, nil
 }
 
 // perform lets people shop for most of the time, freezes them, waits until what

@@ -30,22 +30,26 @@ const (
 
 // stage is everything that is not Herald: Envoy, its people and the receivers.
 type stage struct {
-	sim    *envoysim.Sim
-	envoy  *http.Server
-	slack  *sinkfakes.Slack
-	mail   *sinkfakes.SMTP
-	hook   *sinkfakes.Hook
-	file   string // the configuration
-	tokens []string
-	wg     sync.WaitGroup
-	undo   []func() error
+	sim     *envoysim.Sim
+	envoy   *http.Server
+	slack   *sinkfakes.Slack
+	mail    *sinkfakes.SMTP
+	hook    *sinkfakes.Hook
+	file    string // the configuration
+	stores  string // lines of the configuration that place NATS and Redis elsewhere; empty: embedded
+	tokens  []string
+	address string // of the stand-in
+	wg      sync.WaitGroup
+	undo    []func() error
 }
 
-func newStage(ctx context.Context, dir string, seed uint64) (_ *stage, err error) {
+// newStage builds a stage under dir. With stores, lines of configuration, NATS
+// and Redis are elsewhere.
+func newStage(ctx context.Context, dir string, seed uint64, stores string) (_ *stage, err error) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	st := &stage{}
+	st := &stage{stores: stores}
 	defer func() {
 		if err != nil {
 			st.close()
@@ -82,7 +86,8 @@ func (st *stage) serveEnvoy(ctx context.Context) (string, error) {
 	st.envoy = &http.Server{Handler: st.sim.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	st.wg.Go(func() { _ = st.envoy.Serve(l) })
 	st.undo = append(st.undo, st.envoy.Close)
-	return "http://" + l.Addr().String(), nil
+	st.address = l.Addr().String()
+	return "http://" + st.address, nil
 }
 
 // receivers starts Slack, the mailbox and the webhook endpoint, and gives the
@@ -137,7 +142,7 @@ func (st *stage) configure(dir, base string, ca []byte) error {
 		}
 	}
 	text := strings.NewReplacer(
-		"@dir", dir, "@connections", conns.String(), "@slack", st.slack.APIURL(), "@channel", channelID,
+		"@stores", st.stores, "@dir", dir, "@connections", conns.String(), "@slack", st.slack.APIURL(), "@channel", channelID,
 		"@mail", fmt.Sprintf("smtp://127.0.0.1:%d", st.mail.Port()), "@hook", st.hook.URL("/hooks/orders"),
 	).Replace(configuration)
 	st.file = filepath.Join(dir, "herald.yaml")
@@ -149,7 +154,8 @@ func (st *stage) configure(dir, base string, ca []byte) error {
 
 // configuration is a small Herald with the alarm that it is made for. Paces are
 // faster than by default, so that a minute shows something.
-const configuration = `data_dir: @dir/data
+const configuration = `@stores
+data_dir: @dir/data
 http: { listen: "127.0.0.1:0" }
 shutdown_grace: 5s
 connections:

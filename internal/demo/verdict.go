@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/heraldbridge/herald/internal/app"
 	"github.com/heraldbridge/herald/internal/envoysim"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/sinks/sinkfakes"
@@ -75,12 +74,21 @@ func (v *view) summary() *summary {
 	return &s
 }
 
+// evidence is everything that Herald left outside of the stand-ins.
+type evidence struct {
+	documents [][]byte // the events
+	logs      []byte
+	registry  *prometheus.Registry
+	data      string // folder of the embedded server
+	stores    []byte // what an outside store holds, where there is one
+}
+
 // judge holds every promise against what the stand-ins know.
-func (s *summary) judge(st *stage, a *app.App, logs []byte, dir string) {
+func (s *summary) judge(st *stage, e evidence) {
 	broken := func(format string, args ...any) { s.Broken = append(s.Broken, fmt.Sprintf(format, args...)) }
-	s.Duplicates = int(value(a.Registry(), "herald_watch_duplicates_total"))
+	s.Duplicates = int(value(e.registry, "herald_watch_duplicates_total"))
 	var found []string
-	s.Canaries, found = canaries(st, s.documents, logs, a.Registry(), filepath.Join(dir, "data"))
+	s.Canaries, found = canaries(st, e)
 	if s.Canaries > 0 {
 		broken("no secret comes out: %d found, first in %s", s.Canaries, found[0])
 	}
@@ -153,18 +161,21 @@ func verdict(r sinkfakes.Request) string {
 }
 
 // canaries counts the secrets of the stand-in that are anywhere but in it.
-func canaries(st *stage, documents [][]byte, logs []byte, reg *prometheus.Registry, data string) (int, []string) {
-	places := map[string][]byte{"events": bytes.Join(documents, nil), "logs": logs, "metrics": exposition(reg)}
+func canaries(st *stage, e evidence) (int, []string) {
+	places := map[string][]byte{
+		"events": bytes.Join(e.documents, nil), "logs": e.logs, "metrics": exposition(e.registry), "store": e.stores,
+	}
 	for _, r := range st.hook.Received() {
 		places["webhook"] = append(places["webhook"], fmt.Sprint(r.Header, string(r.Body))...)
 	}
-	for _, p := range st.slack.Posts() {
-		places["slack"] = append(places["slack"], p.Raw...)
+	for _, r := range st.slack.Received() {
+		// Slack's own token may go to Slack, which takes it in the form.
+		places["slack"] = append(places["slack"], bytes.ReplaceAll(r.Body, []byte(slackTok), nil)...)
 	}
 	for _, m := range st.mail.Mails() {
 		places["email"] = append(places["email"], m.Data...)
 	}
-	_ = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(e.data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if b, err := os.ReadFile(path); err == nil {
 				places["files of NATS"] = append(places["files of NATS"], b...)

@@ -42,6 +42,9 @@ func Process(t testing.TB) *Proc {
 // URL is where clients connect; it stays the same over a restart.
 func (p *Proc) URL() string { return "nats://127.0.0.1:" + strconv.Itoa(p.port) }
 
+// Dir is where the server keeps its data.
+func (p *Proc) Dir() string { return p.dir }
+
 // Kill ends the process at once, as kill -9 does, and waits for it.
 func (p *Proc) Kill() {
 	if p.cmd == nil {
