@@ -136,6 +136,74 @@ func TestRebuiltWaitsDoNotOvertakeTheBacklog(t *testing.T) {
 	})
 }
 
+// The same while the backlog is slow to come.
+func TestRebuiltWaitsLetASlowBacklogGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withRest(t)
+		w.sink.takes = time.Minute
+		for _, p := range []string{"pur_1", "pur_2", "pur_3"} {
+			w.stream.publish(event(p, 1, events.SituationWorking))
+		}
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
+		w.stream.publish(event("pur_a", 2, events.SituationNeedsSupport))
+		_, stop := w.run()
+		pass(10 * time.Minute)
+		stop()
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_1-0-1-0", "pur_2-0-1-0", "pur_3-0-1-0", "pur_a-0-1-0", "pur_a-0-2-0"}) {
+			t.Errorf("told %v", got)
+		}
+	})
+}
+
+// A stream that is silent for a while looks like one that has no more; what comes
+// later is news all the same.
+func TestRebuiltWaitsSettleNothingThatIsStillToCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withRest(t)
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		w.stream.publish(event("pur_b", 1, events.SituationNeedsSupport))
+		w.stream.silent = make(chan struct{})
+		_, stop := w.run()
+		pass(time.Minute)
+		wantKinds(t, w, sinks.KindOpen)
+		close(w.stream.silent)
+		pass(time.Minute)
+		stop()
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_b-0-1-0", "pur_a-0-1-0"}) {
+			t.Errorf("told %v", got)
+		}
+	})
+}
+
+// withRest is alarmed, and passes on what is not about money, in full.
+func withRest(t *testing.T) *world {
+	w := newWorld(t,
+		route.Spec{Name: "unsettled", Match: "unsettled", Urgent: `situation == "needs_support"`, For: 2 * time.Minute},
+		route.Spec{Name: "rest", Match: "true"})
+	w.o.Concurrency = 1
+	return w
+}
+
+// An event left out for a newer one was not told: the newer one opens the alarm,
+// and the dwell counts from the older.
+func TestAnEventLeftOutOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := alarmed(t)
+		w.o.Latest = w.stream.latest
+		begun := time.Now()
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
+		pass(time.Second)
+		w.stream.publish(event("pur_a", 2, events.SituationNeedsSupport))
+		_, stop := w.run()
+		pass(time.Minute)
+		stop()
+		wantKinds(t, w, sinks.KindOpen)
+		if since := w.sink.accepted[0].n.Since; !since.Equal(begun) {
+			t.Errorf("since %s", since)
+		}
+	})
+}
+
 func TestSilencePostponesAndItsEndIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := alarmed(t)
@@ -166,13 +234,7 @@ func TestSilencePostponesAndItsEndIsNoticed(t *testing.T) {
 func TestAlarmThatCannotBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := alarmed(t)
-		fails := true
-		w.sink.answers(func(sinks.Notification) error {
-			if fails {
-				return errServer
-			}
-			return nil
-		})
+		w.sink.answers(func(sinks.Notification) error { return errServer })
 		_, stop := w.run()
 		w.stream.publish(event("pur_a", 1, events.SituationConfirming))
 		pass(20 * time.Minute) // dwell, then tries at 0, 5 s, 35 s, 155 s, 755 s
@@ -182,7 +244,7 @@ func TestAlarmThatCannotBeTold(t *testing.T) {
 		if dead := w.graves.all(); len(dead) != 1 || dead[0].Attempts != 5 || len(dead[0].Event) == 0 {
 			t.Errorf("buried %+v", dead)
 		}
-		fails = false
+		w.sink.answers(nil)
 		pass(31 * time.Minute)
 		stop()
 		wantKinds(t, w, sinks.KindRemind)

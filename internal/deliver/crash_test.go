@@ -37,6 +37,9 @@ func TestKilledBetweenSendAndStanding(t *testing.T) {
 		if len(w.stream.unsettled()) != 0 {
 			t.Errorf("unsettled %v", w.stream.unsettled())
 		}
+		if got := w.outcomes("pur_a-0-2-0"); !slices.Equal(got, []string{OutcomeSent}) {
+			t.Errorf("outcomes %v", got) // only its owner says so
+		}
 	})
 }
 

@@ -23,7 +23,9 @@ func (s *session) settle(ln *lane, it *item, outcome, reason string, remember bo
 	if !st.Stream.Equal(s.book.created) {
 		st.Stream, st.Settled = s.book.created, 0
 	}
-	st.Settled = max(st.Settled, it.msg.Sequence)
+	if !it.timer { // its message has settled, or has still to come and be decided as news
+		st.Settled = max(st.Settled, it.msg.Sequence)
+	}
 	s.forgetTries(ln, it)
 	if !remember {
 		if !it.out && !it.timer {

@@ -179,6 +179,7 @@ type fakeStream struct {
 	handed  int // in hand now
 	most    int // most in hand
 	naks    []uint64
+	silent  chan struct{} // until it is closed nothing is handed out; nil: no such time
 }
 
 type fakeDelivery struct {
@@ -246,6 +247,13 @@ func (f *fakeStream) Begin(_ context.Context, start Start) error {
 }
 
 func (f *fakeStream) Next(ctx context.Context) (Message, error) {
+	if f.silent != nil {
+		select {
+		case <-ctx.Done():
+			return Message{}, ctx.Err()
+		case <-f.silent:
+		}
+	}
 	for {
 		f.mu.Lock()
 		if f.fail != nil {
