@@ -10,7 +10,7 @@ import (
 
 // look asks for the account: the active purchase and all held money. One look is under way at a time.
 func (t *term) look(ctx context.Context, now time.Time) {
-	t.looking = true
+	t.looking, t.sight.left = true, now
 	t.trialBegins()
 	withAgent := t.agentID == ""
 	callCtx, cancel := context.WithTimeout(ctx, watchdog)
@@ -44,7 +44,7 @@ func (t *term) looked(ctx context.Context, asked time.Time, l *envoy.Look, now t
 		shown = envoy.ActiveNotKnown // a hostile id is no purchase
 	}
 	before := t.sight
-	t.sight = sight{asked: asked, came: now, tried: now, answer: shown}
+	t.sight = sight{left: before.left, asked: asked, came: now, tried: now, answer: shown}
 	if shown == envoy.ActiveShown {
 		t.sight.purchase = l.Purchase.PurchaseID
 	}
@@ -105,7 +105,7 @@ func (t *term) takeHeld(ctx context.Context, l *envoy.Look, now time.Time) {
 		if entry == nil && !complete {
 			continue
 		}
-		p.held = events.HeldAnswer{Available: true, Truncated: flag(h.Truncated), Entry: entry}
+		p.held = events.HeldAnswer{Available: true, Truncated: copyOf(h.Truncated), Entry: entry}
 		p.heldAt = l.ServerTime
 		if entry != nil {
 			p.heard = now

@@ -113,6 +113,7 @@ type view struct {
 	reread   bool      // something says that the reading of its end is old
 	mute     bool      // it cannot be asked for: only the hash of its key is known
 	since    time.Time // in this state, by our clock
+	begun    time.Time // followed by this term since
 	age      time.Time // when the slow pace began
 	asked    time.Time // newest status request
 	replied  time.Time // newest status reply
@@ -126,6 +127,7 @@ type view struct {
 
 // sight is the newest answer of get_account, and when the next may be asked for.
 type sight struct {
+	left     time.Time // when the newest look went out
 	asked    time.Time // when the newest answered look went out
 	came     time.Time
 	tried    time.Time // when the newest look, answered or not, was over
@@ -167,7 +169,8 @@ func plan(v view, l sight, r roll, p Policy, now time.Time) step {
 	case actHold:
 		return planHold(v, l, p, now)
 	case actRead:
-		return step{Do: actRead, At: later(later(v.replied, v.asked).Add(pace(v, readEvery)), v.closed)}
+		at := later(later(v.replied, v.asked).Add(pace(v, readEvery)), v.closed)
+		return lookBefore(step{Do: actRead, At: at}, v, l, p, now)
 	default:
 		return planLook(v, l, r, p, now)
 	}
@@ -192,7 +195,7 @@ func planHold(v view, l sight, p Policy, now time.Time) step {
 	}
 	hold := step{Do: actHold, At: at, Args: args}
 	if v.column == columnEnvoy {
-		return hold
+		return lookBefore(hold, v, l, p, now)
 	}
 	when := later(at, now)
 	if when.Sub(v.shown) <= freshFor {
@@ -202,6 +205,24 @@ func planHold(v view, l sight, p Policy, now time.Time) step {
 		return step{Do: actRead, At: at}
 	}
 	return step{Do: actLook, At: later(at, later(l.asked.Add(p.LookEvery), l.closed))}
+}
+
+// lookPatience is how long a request of the first column waits for a look that knows.
+const lookPatience = 30 * time.Second
+
+// lookBefore puts a look before a request of the first column after a gap. The table would let it go at once, but the
+// route may have turned to the agent meanwhile. Where looks do not help, it goes all the same after a while.
+func lookBefore(s step, v view, l sight, p Policy, now time.Time) step {
+	when := later(s.At, now)
+	fresh := when.Sub(v.shown) <= freshFor || l.absent(v.id) && when.Sub(l.asked) < freshFor
+	if fresh {
+		return s
+	}
+	look := later(s.At, later(l.asked.Add(p.LookEvery), l.closed))
+	if patient := later(s.At, v.begun).Add(lookPatience); look.After(patient) || now.After(patient) {
+		return step{Do: s.Do, At: later(s.At, patient), Args: s.Args}
+	}
+	return step{Do: actLook, At: look}
 }
 
 func planLook(v view, l sight, r roll, p Policy, now time.Time) step {

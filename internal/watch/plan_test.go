@@ -30,7 +30,8 @@ func TestPlanIsTheTable(t *testing.T) {
 						s := events.Snapshot{State: state, CheckoutBy: route, Rail: rail}
 						s.PaymentReady.Closed = shut
 						want := tableSays(state, route, rail, shut == &yes, through)
-						v := view{id: "p", state: state, column: columnOf(s), since: t0, asked: t0, replied: t0, shown: t0}
+						asked := t0.Add(-readEvery) // all that is due is due, and a look has just shown it
+						v := view{id: "p", state: state, column: columnOf(s), since: t0, asked: asked, replied: asked, shown: t0}
 						l := sight{asked: t0, came: t0, tried: t0, answer: envoy.ActiveShown, purchase: "p"}
 						got := plan(v, l, roll{asked: t0}, Policy{HoldThroughReady: through}.withDefaults(), t0.Add(time.Second))
 						if got.Do != want {
@@ -168,7 +169,18 @@ func TestPlanLooksFirstAfterAGap(t *testing.T) {
 		{"that look shows another", func(_ *view, l *sight) {
 			*l = sight{asked: t0.Add(6 * time.Second), came: t0.Add(6 * time.Second), answer: envoy.ActiveShown, purchase: "q"}
 		}, 7 * time.Second, actRead, 0},
-		{"the first column holds whatever the gap", func(v *view, _ *sight) { v.column = columnEnvoy }, time.Hour, actHold, 0},
+		{"the first column too", func(v *view, _ *sight) { v.column = columnEnvoy }, 6 * time.Second, actLook, 0},
+		{"but there another permits the hold", func(v *view, l *sight) {
+			v.column = columnEnvoy
+			*l = sight{asked: t0.Add(6 * time.Second), came: t0.Add(6 * time.Second), answer: envoy.ActiveShown, purchase: "q"}
+		}, 7 * time.Second, actHold, 0},
+		{"and a look that does not know is not waited for", func(v *view, l *sight) {
+			v.column = columnEnvoy
+			*l = sight{asked: t0.Add(29 * time.Second), came: t0.Add(29 * time.Second), answer: envoy.ActiveNotKnown}
+		}, 31 * time.Second, actHold, 30 * time.Second},
+		{"nor one that cannot be made", func(v *view, l *sight) {
+			v.column, l.closed = columnEnvoy, t0.Add(time.Hour)
+		}, 6 * time.Second, actHold, 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := view{id: "p", state: events.StateWaitingForUser, column: columnCard, since: t0, asked: t0.Add(-45 * time.Second), replied: t0, shown: t0}
@@ -201,7 +213,11 @@ func TestPlanFollowsNextOnlyInAHold(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	v.state, v.column = events.StateNeedsAnswer, columnEnvoy
-	if got := plan(v, l, roll{}, p, t0); got.Do != actRead || got.Args != nil || !got.At.Equal(t0.Add(15*time.Second)) {
+	if got := plan(v, l, roll{}, p, t0); got.Do != actLook || !got.At.Equal(t0.Add(15*time.Second)) {
+		t.Errorf("%+v, want a look before the read", got)
+	}
+	v.shown = t0.Add(15 * time.Second)
+	if got := plan(v, l, roll{}, p, v.shown); got.Do != actRead || got.Args != nil || !got.At.Equal(t0.Add(15*time.Second)) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -31,7 +31,7 @@ func project(p envoy.Purchase) events.Snapshot {
 		},
 		PaymentReady: events.PaymentReady{
 			Available: p.PaymentReady.Available, Kind: text(p.PaymentReady.Kind),
-			ExpiresAt: moment(p.PaymentReady.ExpiresAt), Closed: flag(p.PaymentReady.Closed),
+			ExpiresAt: moment(p.PaymentReady.ExpiresAt), Closed: copyOf(p.PaymentReady.Closed),
 		},
 		Money: events.MoneyStatus{
 			Status: p.Money.Status, Paid: amountOrNil(p.Money.Paid), MerchantOrderRef: text(p.Money.MerchantOrderRef),
@@ -98,7 +98,7 @@ func moment(t *time.Time) *time.Time {
 	return &out
 }
 
-func flag(b *bool) *bool {
+func copyOf(b *bool) *bool {
 	if b == nil {
 		return nil
 	}

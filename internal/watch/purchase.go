@@ -25,7 +25,8 @@ type purchase struct {
 	reread     bool      // held money has changed since it ended: read it now
 	recheck    bool      // settled as far as we know, but something says otherwise: read once more
 	seen       bool      // Envoy has shown it at least once, now or before a restart
-	ref        time.Time // watched since
+	ref        time.Time // watched since, restarts included
+	begun      time.Time // followed by this term since
 
 	// What was said. A purchase is loaded when cursor and last message were compared.
 	loaded bool
@@ -152,7 +153,7 @@ func (p *purchase) view(now time.Time) view {
 		id: p.id, state: p.state, column: p.column, terminal: terminal,
 		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
 		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
-		since: p.since, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
+		since: p.since, begun: p.begun, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
 		next: p.next, reread: p.reread, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
 	}
 	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)
@@ -231,28 +232,25 @@ func (p *purchase) proven(s events.Snapshot) events.HeldAnswer {
 }
 
 // passedApproval tells whether the purchase was approved, as far as anybody can know: what nobody watched proves
-// nothing, so an ended purchase needs a history without a gap, or an approval that says no by itself.
+// nothing, so it takes a history without a gap from the beginning. A gift card has no other proof, and is not set aside
+// anywhere while it waits to be paid; its history may begin where we first saw it waiting.
 func (p *purchase) passedApproval(s events.Snapshot) bool {
-	if p.cursor.PassedApproval {
+	if p.cursor.PassedApproval || s.Approval.State == "approved" {
 		return true
 	}
 	switch s.State {
-	case events.StateProcessing, events.StateReady, events.StateVerifying:
+	case events.StateReady, events.StateVerifying:
 		return true
-	}
-	if s.Approval.State == "approved" {
-		return true
-	}
-	if !ended(s.State) {
-		return false
-	}
-	switch s.Approval.State {
-	case "denied", "expired":
-		return false
-	case "pending":
-		if s.Rail != "gift_card" { // a gift card is paid by its link, whatever the approval says
-			return false
+	case events.StateProcessing:
+		if s.Rail != "" { // before, nothing is there to approve
+			return true
 		}
 	}
-	return !p.known || s.Revision-p.cursor.Revision > 1
+	gift := s.Rail == "gift_card"
+	if !p.known {
+		begins := s.Rail == "" || s.Revision == 0 || s.UpdatedAt.Equal(s.CreatedAt)
+		return ended(s.State) || !begins && !gift
+	}
+	gap := s.Revision-p.cursor.Revision > 1
+	return gap && (ended(s.State) || !gift)
 }

@@ -100,6 +100,7 @@ type world struct {
 	log       *buffer
 	edit      []func(*Options)
 	quit      func()
+	breaks    []time.Time // when the watcher was stopped
 }
 
 // buffer is a log that a test can search.

@@ -202,6 +202,9 @@ func (t *term) best(now time.Time) (errand, time.Time, bool) {
 	if first := t.agenda.first(); first != nil {
 		next = earlier(next, first.at)
 	}
+	if left := t.sight.left.Add(lookHead); t.looking && left.After(now) {
+		next = earlier(next, left)
+	}
 	return errand{}, next, false
 }
 
@@ -233,6 +236,9 @@ func (t *term) gather(now time.Time) {
 	t.due = kept
 }
 
+// lookHead is how long requests wait for a look that is under way: it may show what forbids them.
+const lookHead = 2 * time.Second
+
 // offer puts what p wants before consider.
 func (t *term) offer(p *purchase, now time.Time, consider func(errand)) {
 	s := plan(p.view(now), t.sight, t.roll, t.policy, now)
@@ -250,7 +256,9 @@ func (t *term) offer(p *purchase, now time.Time, consider func(errand)) {
 			consider(e)
 		}
 	case actHold, actRead:
-		consider(e)
+		if !t.looking || now.Sub(t.sight.left) >= lookHead {
+			consider(e)
+		}
 	case actStop:
 	}
 }
