@@ -72,7 +72,7 @@ func newEnvoyRole(ctx context.Context) (map[string]handler, func(), error) {
 	go func() { _ = srv.Serve(l) }() // ends with Close, which the process does not outlive
 	return map[string]handler{
 		"prepare": handle(s.prepare), "held": handle(s.count), "change": handle(s.change),
-	}, func() { srv.Close() }, nil
+	}, func() { _ = srv.Close() }, nil
 }
 
 type prepareArgs struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -64,8 +65,15 @@ func (b *bench) holds(ctx context.Context, s scene) error {
 	if err := both(ctx, w, false, &idle); err != nil {
 		return err
 	}
+	name := fmt.Sprintf("hold-%d-%d", s.purchases, s.connections)
+	if b.o.profile != "" {
+		heap := profileArgs{File: filepath.Join(b.o.profile, name+"-heap.pprof"), Heap: true}
+		if err := w.herald.call(ctx, "profile", heap, nil); err != nil {
+			return err
+		}
+	}
 	after := idle
-	err = b.profiled(ctx, w.herald, fmt.Sprintf("hold-%d-%d", s.purchases, s.connections), func() error {
+	err = b.profiled(ctx, w.herald, name, func() error {
 		if err := settle(ctx, s.window); err != nil {
 			return err
 		}
@@ -74,31 +82,39 @@ func (b *bench) holds(ctx context.Context, s scene) error {
 	if err != nil {
 		return err
 	}
-	memory := func(i int) []float64 {
-		return []float64{float64(full[i].RSS-empty[i].RSS) / 1024 / float64(s.purchases)}
-	}
-	// Seconds of CPU for 10,000 holds in an hour of nothing happening.
-	cpu := func(i int) []float64 {
-		return []float64{(after[i].CPU - idle[i].CPU) / s.window.Seconds() * 3600 * 10000 / float64(s.purchases)}
-	}
-	goroutines := func(i int) []float64 {
-		return []float64{float64(full[i].Goroutines-empty[i].Goroutines) / float64(s.purchases)}
-	}
-	rows := []struct {
-		row
-		figure func(int) []float64
-	}{
-		{row{Figure: "memory a hold, " + s.label, Unit: "KiB", Target: 1.25}, memory},
-		{row{Figure: "idle CPU of 10,000, " + s.label, Unit: "s/h", Target: 1.3}, cpu},
-		{row{Figure: "goroutines a hold, " + s.label, Unit: ""}, goroutines},
-	}
-	for _, one := range rows {
-		if one.Benchmark, one.Against, one.Sense = "hold", bareHold, atMost; !s.target {
-			one.Target = 0
-		}
-		b.report.add(one.row, figures{one.figure(1), one.figure(0)})
-	}
+	b.addHolds(s, empty, full, idle, after)
 	return nil
+}
+
+// addHolds makes the rows of a scene. Index 0 is the floor, 1 the product.
+func (b *bench) addHolds(s scene, empty, full, idle, after [2]usage) {
+	a := float64(s.purchases)
+	memory := func(i int) float64 { return float64(full[i].RSS-empty[i].RSS) / 1024 / a }
+	stacks := func(i int) float64 { return (float64(full[i].Stacks) - float64(empty[i].Stacks)) / 1024 / a }
+	heap := func(i int) float64 { return (float64(full[i].Heap) - float64(empty[i].Heap)) / 1024 / a }
+	goroutines := func(i int) float64 { return float64(full[i].Goroutines-empty[i].Goroutines) / a }
+	// Seconds of CPU in an hour of nothing happening, for 10,000 holds.
+	cpu := func(i int) float64 { return (after[i].CPU - idle[i].CPU) / s.window.Seconds() * 3600 * 10000 / a }
+	for _, one := range []struct {
+		figure, unit string
+		target       float64
+		of           func(int) float64
+	}{
+		{"memory a hold", "KiB", 1.25, memory},
+		{"  of it heap", "KiB", 0, heap},
+		{"  of it stacks", "KiB", 0, stacks},
+		{"goroutines a hold", "", 0, goroutines},
+		{"idle CPU of 10,000 holds", "s/h", 1.3, cpu},
+	} {
+		r := row{
+			Benchmark: "hold " + s.label, Figure: one.figure, Unit: one.unit, Against: bareHold,
+			Sense: atMost, Target: one.target,
+		}
+		if !s.target {
+			r.Target = 0
+		}
+		b.report.add(r, figures{[]float64{one.of(1)}, []float64{one.of(0)}})
+	}
 }
 
 // both reads what floor and product use, in this order.

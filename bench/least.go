@@ -104,7 +104,7 @@ func (f *floor) drain(ctx context.Context, a drainArgs) (any, error) {
 		f: f, a: a, redis: redis.NewClient(opts), match: match, failed: make(chan error, 2*concurrency),
 		messages: make(chan jetstream.Msg, batchLimit), jobs: make(chan leastJob, batchLimit), results: make(chan leastJob, batchLimit),
 	}
-	defer l.redis.Close()
+	defer func() { _ = l.redis.Close() }()
 	cons, err := f.js.CreateOrUpdateConsumer(ctx, events.StreamPurchases, jetstream.ConsumerConfig{
 		Durable: "bench_least", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 65536,
 	})

@@ -126,7 +126,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			break
 		}
 	}
-	b.close()
+	b.close(context.WithoutCancel(ctx))
 	b.report.Seconds = time.Since(begun).Seconds()
 	for _, err := range failed {
 		b.report.Errors = append(b.report.Errors, err.Error())

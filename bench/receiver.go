@@ -40,7 +40,7 @@ func newReceiverRole(ctx context.Context) (map[string]handler, func(), error) {
 	go func() { _ = srv.Serve(l) }() // ends with Close, which the process does not outlive
 	return map[string]handler{
 		"reset": handle(r.reset), "await": handle(r.await),
-	}, func() { srv.Close() }, nil
+	}, func() { _ = srv.Close() }, nil
 }
 
 func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {

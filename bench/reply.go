@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// replyBytes is about how long a status reply is, as those of Envoy are.
-const replyBytes = 3000
+// replyBytes is about how long a status reply is; the contract allows 600 characters of instruction.
+const replyBytes = 2100
 
 // slot is a place of a reply that differs from reply to reply.
 type slot string
@@ -42,8 +42,9 @@ func newStatusReply() (*statusReply, error) {
 		return nil, fmt.Errorf("write reply: %w", err)
 	}
 	if pad := replyBytes - len(short); pad > 0 {
-		text := strings.Repeat("Wireless headphones with a charging case. ", pad/42+1)
-		doc["purchase"].(map[string]any)["description"] = text[:pad]
+		// What Envoy tells the agent to do is the longest text of a reply.
+		text := strings.Repeat("Read the purchase again until it changes. ", pad/42+1)
+		doc["next"].(map[string]any)["instruction"] = text[:pad]
 	}
 	raw, err := json.Marshal(doc)
 	if err != nil {
@@ -108,7 +109,7 @@ func statusDocument() map[string]any {
 		"rail_reason": "RAIL_AMOUNT_ABOVE_OTU_LIMIT", "checkout_by": "envoy",
 		"merchant": map[string]any{"name": "Example Store", "url": "https://shop.example.test/headphones"},
 		"amount":   map[string]any{"minor": 249900, "currency": "INR", "display": "INR 2,499.00"},
-		"details":  map[string]any{"complete": true, "missing": []string{}}, "description": "",
+		"details":  map[string]any{"complete": true, "missing": []string{}}, "description": "Headphones",
 		"question": nil, "follow_up": nil,
 		"approval":      map[string]any{"state": "approved", "method": "passkey", "decide_by": nil, "approval_url": nil},
 		"payment_ready": map[string]any{"available": false, "kind": nil, "expires_at": nil},
@@ -120,7 +121,7 @@ func statusDocument() map[string]any {
 	doc["next"] = map[string]any{
 		"action": "call_tool", "tool": "get_purchase_status",
 		"args":        map[string]any{"purchase": slotID, "after_revision": revision, "wait_seconds": 45},
-		"instruction": "Read the purchase again until it changes.", "after_seconds": 0, "by": slotBy,
+		"instruction": "", "after_seconds": 0, "by": slotBy,
 	}
 	return doc
 }

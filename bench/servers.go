@@ -85,7 +85,7 @@ func natsBinary(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the cache folder: %w", err)
 	}
-	defer os.RemoveAll(aside)
+	defer func() { _ = os.RemoveAll(aside) }()
 	built := filepath.Join(aside, "nats-server")
 	if _, err := goCommand(ctx, "build", "-o", built, natsModule); err != nil {
 		return "", err
@@ -144,7 +144,7 @@ func awaitRedis(ctx context.Context, url string) error {
 		return errors.New("parse redis url: not of the form redis://host:port/db")
 	}
 	c := redis.NewClient(opts)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	return await(ctx, readyWithin, "wait for redis", func() error { return c.Ping(ctx).Err() })
 }
 
@@ -155,7 +155,7 @@ func wipeRedis(ctx context.Context, url, prefix string) error {
 		return errors.New("parse redis url: not of the form redis://host:port/db")
 	}
 	c := redis.NewClient(opts)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	keys := c.Scan(ctx, 0, prefix+":*", 1000).Iterator()
 	for keys.Next(ctx) {
 		if err := c.Unlink(ctx, keys.Val()).Err(); err != nil {

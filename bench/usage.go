@@ -19,6 +19,8 @@ import (
 type usage struct {
 	CPU        float64 `json:"cpu_s"` // seconds, user and system
 	RSS        int64   `json:"rss"`   // bytes resident now
+	Heap       uint64  `json:"heap"`  // bytes in use by Go values
+	Stacks     uint64  `json:"stacks"`
 	Goroutines int     `json:"goroutines"`
 }
 
@@ -41,8 +43,13 @@ func usageOp(ctx context.Context, a usageArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var m runtime.MemStats
+	if a.Collect { // stops the world, so not while something is measured
+		runtime.ReadMemStats(&m)
+	}
 	return usage{
-		CPU: float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9, RSS: rss, Goroutines: runtime.NumGoroutine(),
+		CPU: float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9, RSS: rss, Heap: m.HeapInuse, Stacks: m.StackInuse,
+		Goroutines: runtime.NumGoroutine(),
 	}, nil
 }
 
@@ -70,14 +77,18 @@ func kilobytes(text string) (int64, error) {
 	return n << 10, nil
 }
 
-// profiler writes CPU profiles of a part.
+// profiler writes profiles of a part.
 type profiler struct{ file *os.File }
 
 type profileArgs struct {
-	File string `json:"file"` // empty: end the profile that runs
+	File string `json:"file"` // empty: end the CPU profile that runs
+	Heap bool   `json:"heap"` // write what is in use now, instead of beginning a CPU profile
 }
 
 func (p *profiler) op(_ context.Context, a profileArgs) (any, error) {
+	if a.Heap {
+		return nil, writeHeap(a.File)
+	}
 	if a.File == "" {
 		if p.file == nil {
 			return nil, errors.New("no profile runs")
@@ -93,4 +104,12 @@ func (p *profiler) op(_ context.Context, a profileArgs) (any, error) {
 	}
 	p.file = f
 	return nil, pprof.StartCPUProfile(f)
+}
+
+func writeHeap(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write profile: %w", err)
+	}
+	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }

@@ -34,7 +34,7 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err e
 	b := &bench{o: o, stderr: stderr, report: newReport(o.short), run: strconv.FormatInt(time.Now().UnixNano(), 36)}
 	defer func() {
 		if err != nil {
-			b.close()
+			b.close(context.WithoutCancel(ctx))
 		}
 	}()
 	if o.profile != "" {
@@ -66,13 +66,14 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err e
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.stderr, format+"\n", args...) }
 
-func (b *bench) close() {
+// close ends everything that the run started.
+func (b *bench) close(ctx context.Context) {
 	b.leaveWorld()
 	if b.nc != nil {
 		b.nc.Close()
 	}
 	if b.redis != nil && b.redis.cmd == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		if err := wipeRedis(ctx, b.redis.url, b.prefix("")); err != nil {
 			b.say("clean up redis: %v", err)
