@@ -18,7 +18,7 @@ const (
 
 // advance brings the lane's oldest items to where they wait for something: a
 // place to send, their time, a write, a burial.
-func (s *session) advance(ln *lane) {
+func (s *shift) advance(ln *lane) {
 	for !ln.busy && len(ln.items) > 0 {
 		it, now := ln.items[0], time.Now()
 		st := &ln.rec.standing
@@ -53,7 +53,7 @@ func (s *session) advance(ln *lane) {
 // said reports whether the item was settled before. The lane's sequence says so,
 // in the stream it counts in; so does the id that was sent last, for an event
 // that was published anew. An event decided again by the clock is not a repeat.
-func (s *session) said(ln *lane, it *item) bool {
+func (s *shift) said(ln *lane, it *item) bool {
 	if it.timer || it.bury != nil {
 		return false
 	}
@@ -62,7 +62,7 @@ func (s *session) said(ln *lane, it *item) bool {
 }
 
 // absorb settles a repeat without a word.
-func (s *session) absorb(ln *lane, it *item) {
+func (s *shift) absorb(ln *lane, it *item) {
 	if !it.out {
 		s.l.metrics.absorbed.Inc()
 		s.acknowledge(it)
@@ -72,7 +72,7 @@ func (s *session) absorb(ln *lane, it *item) {
 
 // leftOver reports whether the item was there before the sink was new and is
 // not worth telling any more.
-func (s *session) leftOver(it *item) bool {
+func (s *shift) leftOver(it *item) bool {
 	if it.timer || it.msg.Sequence > s.boundary {
 		return false
 	}
@@ -81,7 +81,7 @@ func (s *session) leftOver(it *item) bool {
 
 // plan decides what the event is worth and has it told, or settles it. It
 // reports whether the lane can go on to the next item.
-func (s *session) plan(ln *lane, it *item) (done bool) {
+func (s *shift) plan(ln *lane, it *item) (done bool) {
 	d := s.decide(ln, it)
 	switch {
 	case d.Err != nil:
@@ -103,7 +103,7 @@ func (s *session) plan(ln *lane, it *item) (done bool) {
 	return !ln.busy
 }
 
-func (s *session) decide(ln *lane, it *item) route.Decision {
+func (s *shift) decide(ln *lane, it *item) route.Decision {
 	return route.Decide(route.Input{
 		Event: it.msg.Event, Stored: it.msg.Stored, Standing: ln.rec.standing, Sink: s.o.Name,
 		Set: s.o.Set, Silences: s.silences, Now: time.Now(), Again: it.timer,
@@ -111,7 +111,7 @@ func (s *session) decide(ln *lane, it *item) route.Decision {
 }
 
 // waitFor has the purchase's newest event decided again at that moment.
-func (s *session) waitFor(ln *lane, it *item, until time.Time) {
+func (s *shift) waitFor(ln *lane, it *item, until time.Time) {
 	switch {
 	case it.msg.Event.Purchase == nil:
 	case until.IsZero():
@@ -125,7 +125,7 @@ func (s *session) waitFor(ln *lane, it *item, until time.Time) {
 
 // collapse leaves an event out because a newer one of its purchase is in hand.
 // What it means for alarms is kept: a match that began, or broke, did so.
-func (s *session) collapse(ln *lane, it *item) {
+func (s *shift) collapse(ln *lane, it *item) {
 	if d := s.decide(ln, it); d.Err == nil {
 		ln.rec.standing = d.Untold(ln.rec.standing)
 	}
@@ -135,7 +135,7 @@ func (s *session) collapse(ln *lane, it *item) {
 
 // stepBehind hands the newer messages of a lane back until a little after the
 // older one that they wait for, so that they take no room in hand.
-func (s *session) stepBehind(ln *lane, head *item) {
+func (s *shift) stepBehind(ln *lane, head *item) {
 	delay := max(time.Until(head.due), 0) + stepBack
 	for _, it := range ln.items[1:] {
 		if it.out || it.timer {
@@ -147,7 +147,7 @@ func (s *session) stepBehind(ln *lane, head *item) {
 
 // putOff waits for the time of an item's next try. A message is handed back;
 // what is decided by the clock waits on the clock.
-func (s *session) putOff(ln *lane, it *item, due time.Time) {
+func (s *shift) putOff(ln *lane, it *item, due time.Time) {
 	if it.timer {
 		s.waitFor(ln, it, due)
 		s.release(ln, it)
@@ -157,7 +157,7 @@ func (s *session) putOff(ln *lane, it *item, due time.Time) {
 }
 
 // handOut gives a message back to the stream for a while.
-func (s *session) handOut(it *item, delay time.Duration) {
+func (s *shift) handOut(it *item, delay time.Duration) {
 	if s.owned.Err() != nil {
 		return
 	}
@@ -169,7 +169,7 @@ func (s *session) handOut(it *item, delay time.Duration) {
 }
 
 // enqueue has the lane wait for a free place to send.
-func (s *session) enqueue(ln *lane) {
+func (s *shift) enqueue(ln *lane) {
 	if !ln.queued {
 		ln.queued = true
 		s.ready = append(s.ready, ln)
@@ -177,7 +177,7 @@ func (s *session) enqueue(ln *lane) {
 }
 
 // pump starts tries while there are places, the pace allows it and the sink is well.
-func (s *session) pump() {
+func (s *shift) pump() {
 	for len(s.ready) > 0 && s.sending < s.o.Concurrency && s.ending == nil && s.owned.Err() == nil {
 		now, at := time.Now(), 0
 		if now.Before(s.nextSend) || !s.mayStart(now) {
@@ -198,7 +198,7 @@ func (s *session) pump() {
 }
 
 // probe picks the oldest waiting item of another lane than the one that failed last.
-func (s *session) probe() int {
+func (s *shift) probe() int {
 	best := -1
 	for i, ln := range s.ready {
 		if ln.key == s.l.breaker.last || len(ln.items) == 0 {
@@ -212,7 +212,7 @@ func (s *session) probe() int {
 }
 
 // start sends what the lane's oldest item is worth now.
-func (s *session) start(ln *lane, it *item, probe bool) {
+func (s *shift) start(ln *lane, it *item, probe bool) {
 	if it.bury != nil || it.out || s.o.NewestOnly && ln.newer(it) {
 		s.touch(ln)
 		return
@@ -240,7 +240,7 @@ func (s *session) start(ln *lane, it *item, probe bool) {
 
 // notification builds what the sink is given. It sees nothing personal that it
 // may not have, neither in the event nor in the document.
-func (s *session) notification(ln *lane, it *item, d route.Decision) (sinks.Notification, error) {
+func (s *shift) notification(ln *lane, it *item, d route.Decision) (sinks.Notification, error) {
 	event := events.ForSink(it.msg.Event, s.o.Personal)
 	raw, err := events.Encode(event)
 	if err != nil {

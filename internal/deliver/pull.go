@@ -8,7 +8,7 @@ import (
 )
 
 // pull brings one message per token.
-func (s *session) pull(ctx context.Context) {
+func (s *shift) pull(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -27,7 +27,7 @@ func (s *session) pull(ctx context.Context) {
 // grant lets the puller bring messages: twice as many in hand as there are
 // places to send, and while the sink is in trouble just enough to probe with:
 // a message of another lane than the one that failed last.
-func (s *session) grant() {
+func (s *shift) grant() {
 	limit := 2 * s.o.Concurrency
 	if !s.l.breaker.closed() {
 		limit = 1
@@ -42,13 +42,13 @@ func (s *session) grant() {
 }
 
 // nothingElse reports whether all that waits to be sent is of the lane that failed last.
-func (s *session) nothingElse() bool {
+func (s *shift) nothingElse() bool {
 	return !slices.ContainsFunc(s.ready, func(ln *lane) bool { return ln.key != s.l.breaker.last })
 }
 
 // handBack returns what is in hand to the stream, in its order, when the loop
 // stops. After any other end the next beginning brings it again by itself.
-func (s *session) handBack() {
+func (s *shift) handBack() {
 	for len(s.arrived) > 0 {
 		s.take(<-s.arrived)
 	}
@@ -79,7 +79,7 @@ func (s *session) handBack() {
 }
 
 // measure shows how much waits in the stream, where the source can tell.
-func (s *session) measure(ctx context.Context) {
+func (s *shift) measure(ctx context.Context) {
 	b, ok := s.o.Source.(Backlogger)
 	if !ok {
 		return
@@ -99,7 +99,7 @@ func (s *session) measure(ctx context.Context) {
 }
 
 // show makes the state visible.
-func (s *session) show() {
+func (s *shift) show() {
 	b := s.l.breaker
 	waiting, up := s.waits.len(), 0.0
 	if b.closed() {

@@ -95,7 +95,7 @@ func (l *Loop) own(ctx, owned context.Context) {
 
 // begin makes the one beginning: where to take up, from the consumer and the
 // standings, and what waits for its moment, from the newest messages.
-func (l *Loop) begin(ctx, owned context.Context, b *book) (*session, error) {
+func (l *Loop) begin(ctx, owned context.Context, b *book) (*shift, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(owned, cancel)()
@@ -115,7 +115,7 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(owned, l, b)
+	s := newShift(owned, l, b)
 	if err := s.rebuild(ctx, start == StartNewest); err != nil {
 		return nil, err
 	}

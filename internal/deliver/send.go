@@ -53,7 +53,7 @@ type result struct {
 }
 
 // send makes one try and reports it. It runs beside the loop.
-func (s *session) send(ln *lane, it *item, n sinks.Notification, probe bool) {
+func (s *shift) send(ln *lane, it *item, n sinks.Notification, probe bool) {
 	r := result{ln: ln, it: it, n: n, probe: probe}
 	begun := time.Now()
 	if s.o.NewestOnly && s.o.Latest != nil && !it.timer && n.Event.Purchase != nil {
@@ -69,7 +69,7 @@ func (s *session) send(ln *lane, it *item, n sinks.Notification, probe bool) {
 }
 
 // try calls the sink. A sink that panics has failed at this message only.
-func (s *session) try(n sinks.Notification) (r sinks.Receipt, err error) {
+func (s *shift) try(n sinks.Notification) (r sinks.Receipt, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("sink panicked", "stack", string(debug.Stack()))
@@ -82,7 +82,7 @@ func (s *session) try(n sinks.Notification) (r sinks.Receipt, err error) {
 }
 
 // finish takes up the result of a try or a burial.
-func (s *session) finish(r result) {
+func (s *shift) finish(r result) {
 	s.sending--
 	r.ln.busy = false
 	s.touch(r.ln)
@@ -107,7 +107,7 @@ func (s *session) finish(r result) {
 }
 
 // accepted records a success.
-func (s *session) accepted(r result) {
+func (s *shift) accepted(r result) {
 	now := time.Now()
 	s.well(r.probe)
 	s.l.metrics.sent.Inc()
@@ -128,7 +128,7 @@ func (s *session) accepted(r result) {
 }
 
 // well notes a success with the breaker and wakes what waited for it.
-func (s *session) well(probe bool) {
+func (s *shift) well(probe bool) {
 	was := s.l.breaker.closed()
 	s.l.breaker.succeeded(probe)
 	if !was && s.l.breaker.closed() {
@@ -137,7 +137,7 @@ func (s *session) well(probe bool) {
 }
 
 // failed decides what a failure means for the message and for the sink.
-func (s *session) failed(r result) {
+func (s *shift) failed(r result) {
 	var f *sinks.Failure
 	if !errors.As(r.err, &f) {
 		f = &sinks.Failure{Verdict: sinks.Temporary, Reason: sinks.ReasonProtocol, Err: r.err}
@@ -158,7 +158,7 @@ func (s *session) failed(r result) {
 }
 
 // count books a failed try against the message, and buries it after the last.
-func (s *session) count(r result, f *sinks.Failure) {
+func (s *shift) count(r result, f *sinks.Failure) {
 	now, id := time.Now(), r.it.eventID()
 	st := r.it.plan.Untold(r.ln.rec.standing)
 	try := r.ln.rec.standing.Tries[id]
@@ -189,7 +189,7 @@ func (s *session) count(r result, f *sinks.Failure) {
 }
 
 // announce says, once, that the sink's state has changed.
-func (s *session) announce(before State, f *sinks.Failure) {
+func (s *shift) announce(before State, f *sinks.Failure) {
 	now := s.l.breaker.state
 	if now == before {
 		return
@@ -204,14 +204,14 @@ func (s *session) announce(before State, f *sinks.Failure) {
 	}
 }
 
-func (s *session) notify(kind events.NoticeKind, text, code string) {
+func (s *shift) notify(kind events.NoticeKind, text, code string) {
 	if s.o.Notify != nil {
 		s.o.Notify(events.Notice{Kind: kind, Sink: s.o.Name, Text: text, Code: code})
 	}
 }
 
 // wake ends a pause.
-func (s *session) wake() {
+func (s *shift) wake() {
 	if state := s.l.breaker.state; state != StatePaused && state != StateGone {
 		return
 	}
@@ -221,7 +221,7 @@ func (s *session) wake() {
 }
 
 // deadLetter writes down why an event is buried.
-func (s *session) deadLetter(it *item, cause Cause, detail string, try events.Try) *events.DeadLetter {
+func (s *shift) deadLetter(it *item, cause Cause, detail string, try events.Try) *events.DeadLetter {
 	now := time.Now()
 	d := &events.DeadLetter{
 		Sink: s.o.Name, EventID: it.eventID(), Subject: it.msg.Subject, Sequence: it.msg.Sequence,
@@ -239,7 +239,7 @@ func (s *session) deadLetter(it *item, cause Cause, detail string, try events.Tr
 }
 
 // startBurial stores the dead letter; only when it is stored is the message settled.
-func (s *session) startBurial(ln *lane, it *item) {
+func (s *shift) startBurial(ln *lane, it *item) {
 	if at, later := s.delayed[ln]; later && at.After(time.Now()) {
 		return
 	}
@@ -255,7 +255,7 @@ func (s *session) startBurial(ln *lane, it *item) {
 }
 
 // finishBurial settles a buried event. One that could not be stored is tried again.
-func (s *session) finishBurial(r result) {
+func (s *shift) finishBurial(r result) {
 	if r.err != nil {
 		if s.sendCtx.Err() == nil {
 			s.o.Log.Warn("dead letter not stored", "error", r.err)
@@ -275,7 +275,7 @@ func (s *session) finishBurial(r result) {
 }
 
 // audit publishes the record of an outcome.
-func (s *session) audit(it *item, outcome, reason string, attempt int, took time.Duration, detail string) {
+func (s *shift) audit(it *item, outcome, reason string, attempt int, took time.Duration, detail string) {
 	d := events.Delivery{
 		Sink: s.o.Name, EventID: it.eventID(), PurchaseID: it.msg.Event.Subject, Type: it.msg.Event.Type,
 		Outcome: outcome, Reason: reason, Attempt: attempt, At: time.Now(), Millis: took.Milliseconds(), Detail: detail,

@@ -14,7 +14,7 @@ type job struct {
 // settle ends an item: its sequence counts as said. Where something is to be
 // remembered the standing is written first and the message acknowledged after,
 // with everything else of this turn; otherwise the acknowledgement is enough.
-func (s *session) settle(ln *lane, it *item, outcome, reason string, remember bool) {
+func (s *shift) settle(ln *lane, it *item, outcome, reason string, remember bool) {
 	if outcome != "" {
 		s.audit(it, outcome, reason, 0, 0, "")
 	}
@@ -40,14 +40,14 @@ func (s *session) settle(ln *lane, it *item, outcome, reason string, remember bo
 }
 
 // record writes a lane's standing before the lane goes on.
-func (s *session) record(ln *lane) {
+func (s *shift) record(ln *lane) {
 	ln.busy = true
 	s.book.dirty[ln.key] = ln.rec
 	s.jobs = append(s.jobs, job{ln: ln})
 }
 
 // forgetTries drops what is known of tries, but for items that are still open.
-func (s *session) forgetTries(ln *lane, done *item) {
+func (s *shift) forgetTries(ln *lane, done *item) {
 	var kept map[string]events.Try
 	for _, it := range ln.items {
 		try, ok := ln.rec.standing.Tries[it.eventID()]
@@ -62,7 +62,7 @@ func (s *session) forgetTries(ln *lane, done *item) {
 // flush writes all standings of this turn at once, then acknowledges. A store in
 // trouble does not hold the acknowledgement back: the owner remembers, and
 // writes when it can.
-func (s *session) flush() {
+func (s *shift) flush() {
 	if s.owned.Err() != nil {
 		s.jobs = nil
 		return
@@ -88,7 +88,7 @@ func (s *session) flush() {
 
 // acknowledge tells the stream that a message is done. One that is not heard
 // comes again and is absorbed.
-func (s *session) acknowledge(it *item) {
+func (s *shift) acknowledge(it *item) {
 	if s.owned.Err() != nil || it.timer {
 		return
 	}
@@ -98,7 +98,7 @@ func (s *session) acknowledge(it *item) {
 }
 
 // release lets an item go.
-func (s *session) release(ln *lane, it *item) {
+func (s *shift) release(ln *lane, it *item) {
 	if !it.out && !it.timer {
 		s.inHand--
 	}

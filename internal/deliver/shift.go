@@ -19,15 +19,15 @@ const (
 	markEvery = 24 * time.Hour        // the sink's own record must not expire
 )
 
-// session is the time between two beginnings. Everything in it belongs to the
+// shift is the time between two beginnings. Everything in it belongs to the
 // goroutine that calls run; pulling and sending talk to it over channels.
-type session struct {
+type shift struct {
 	l     *Loop
 	o     *Options
 	book  *book
 	owned context.Context // the ownership that every step must check; ended by Run
 
-	sendCtx    context.Context // what sends under way are cancelled by; as long-lived as the session
+	sendCtx    context.Context // what sends under way are cancelled by; as long-lived as the shift
 	cancelSend context.CancelFunc
 	arrived    chan Message
 	tokens     chan struct{}
@@ -55,9 +55,9 @@ type session struct {
 	silences route.Silences
 }
 
-func newSession(owned context.Context, l *Loop, b *book) *session {
+func newShift(owned context.Context, l *Loop, b *book) *shift {
 	room := 2*l.o.Concurrency + 1
-	s := &session{
+	s := &shift{
 		l: l, o: &l.o, book: b, owned: owned,
 		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
 		pullErr: make(chan error, 1), results: make(chan result),
@@ -74,22 +74,22 @@ func newSession(owned context.Context, l *Loop, b *book) *session {
 
 // run serves until ctx ends, the lease is lost or a beginning is called for,
 // which is the error it returns.
-func (s *session) run(ctx context.Context) error {
+func (s *shift) run(ctx context.Context) error {
 	pullCtx, stopPull := context.WithCancel(ctx)
-	var helpers sync.WaitGroup
-	helpers.Go(func() { s.pull(pullCtx) })
-	helpers.Go(func() { s.measure(pullCtx) })
+	var beside sync.WaitGroup
+	beside.Go(func() { s.pull(pullCtx) })
+	beside.Go(func() { s.measure(pullCtx) })
 	s.loop(ctx, stopPull)
 	stopPull()
-	helpers.Wait()
+	beside.Wait()
 	s.cancelSend()
 	s.handBack() //nolint:contextcheck // ctx has ended; what is left is done under the ownership
 	s.show()
 	return s.ending
 }
 
-// loop turns until the session ends and nothing is under way.
-func (s *session) loop(ctx context.Context, stopPull func()) {
+// loop turns until the shift ends and nothing is under way.
+func (s *shift) loop(ctx context.Context, stopPull func()) {
 	stop, lost := ctx.Done(), s.owned.Done()
 	var grace <-chan time.Time
 	alive := time.NewTicker(keepalive)
@@ -122,13 +122,13 @@ func (s *session) loop(ctx context.Context, stopPull func()) {
 		case <-timer.C:
 		}
 		s.gather()
-		s.turn()
+		s.turn() //nolint:contextcheck // what it starts runs under the ownership, which outlives ctx
 		timer.Reset(s.untilNext())
 	}
 }
 
-// end begins the end of the session; the first cause counts.
-func (s *session) end(cause error, stopPull func()) {
+// end begins the end of the shift; the first cause counts.
+func (s *shift) end(cause error, stopPull func()) {
 	if s.ending == nil {
 		s.ending = cause
 	}
@@ -137,7 +137,7 @@ func (s *session) end(cause error, stopPull func()) {
 
 // gather takes what else is there without waiting, so that one read and one
 // write of standings serve all of it.
-func (s *session) gather() {
+func (s *shift) gather() {
 	for {
 		select {
 		case m := <-s.arrived:
@@ -151,7 +151,7 @@ func (s *session) gather() {
 }
 
 // turn does everything that can be done now.
-func (s *session) turn() {
+func (s *shift) turn() {
 	if s.ending == nil {
 		s.timers()
 	}
@@ -171,7 +171,7 @@ func (s *session) turn() {
 }
 
 // take puts a message that arrived into its lane.
-func (s *session) take(m Message) {
+func (s *shift) take(m Message) {
 	s.granted--
 	s.heard = time.Now()
 	s.frontier = max(s.frontier, m.Sequence)
@@ -191,7 +191,7 @@ func (s *session) take(m Message) {
 }
 
 // lane gives the lane of a key, opening it where there is none.
-func (s *session) lane(key string) *lane {
+func (s *shift) lane(key string) *lane {
 	ln := s.lanes[key]
 	if ln == nil {
 		ln = &lane{key: key}
@@ -201,11 +201,11 @@ func (s *session) lane(key string) *lane {
 }
 
 // touch has the lane looked at in this turn.
-func (s *session) touch(ln *lane) { s.touched = append(s.touched, ln) }
+func (s *shift) touch(ln *lane) { s.touched = append(s.touched, ln) }
 
 // advanceAll looks at every touched lane, with the standings of all of them
 // read at once.
-func (s *session) advanceAll() {
+func (s *shift) advanceAll() {
 	touched := s.touched
 	s.touched = nil
 	keys := map[string]bool{}
@@ -230,7 +230,7 @@ func (s *session) advanceAll() {
 }
 
 // timers opens lanes for waits whose moment has come, and takes up what was delayed.
-func (s *session) timers() {
+func (s *shift) timers() {
 	now := time.Now()
 	for ln, at := range s.delayed {
 		if !at.After(now) {
@@ -255,12 +255,12 @@ func (s *session) timers() {
 }
 
 // mayStart reports whether a try may begin at all.
-func (s *session) mayStart(now time.Time) bool {
+func (s *shift) mayStart(now time.Time) bool {
 	return s.l.breaker.closed() || s.l.breaker.mayProbe(now)
 }
 
 // untilNext is how long nothing is to be done unless something happens.
-func (s *session) untilNext() time.Duration {
+func (s *shift) untilNext() time.Duration {
 	if s.ending != nil {
 		return keepalive
 	}
@@ -298,7 +298,7 @@ func latest(a, b time.Time) time.Time {
 
 // keep tells the stream that what is in hand is being worked on, and sees to
 // what has no moment of its own.
-func (s *session) keep() {
+func (s *shift) keep() {
 	if s.ending != nil || s.owned.Err() != nil {
 		return
 	}
@@ -321,7 +321,7 @@ func (s *session) keep() {
 
 // hush takes over the silences in force; a change has everything that waits
 // decided again.
-func (s *session) hush() {
+func (s *shift) hush() {
 	list := s.o.Silences()
 	if reflect.DeepEqual(list, s.silenced) {
 		return
@@ -336,7 +336,7 @@ func (s *session) hush() {
 
 // rebuild finds what waits, from the newest message of each purchase. Settled
 // purchases wait for nothing.
-func (s *session) rebuild(ctx context.Context, newSink bool) error {
+func (s *shift) rebuild(ctx context.Context, newSink bool) error {
 	if !newSink && !s.o.Set.Alarms(s.o.Name) {
 		return nil
 	}
