@@ -22,6 +22,7 @@ func used(text string) []string {
 func TestAlertsAreExplained(t *testing.T) {
 	var rules struct {
 		Groups []struct {
+			Name  string `yaml:"name"`
 			Rules []struct {
 				Alert       string            `yaml:"alert"`
 				Expr        string            `yaml:"expr"`

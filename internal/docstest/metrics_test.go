@@ -126,7 +126,7 @@ func registered(t *testing.T, r *prometheus.Registry) map[string]metric {
 // documented reads the tables of the page.
 func documented(t *testing.T) map[string]metric {
 	t.Helper()
-	row := regexp.MustCompile("(?m)^\\| `(herald_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*) \\| ([^|]+) \\| ([^|]+) \\|$")
+	row := regexp.MustCompile("(?m)^\\| `(herald_[a-z_]+)` \\| ([a-z]+) \\| ([^|]*)\\| ([^|]+) \\| ([^|]+) \\|$")
 	out := map[string]metric{}
 	for _, m := range row.FindAllStringSubmatch(read(t, "docs", "metrics.md"), -1) {
 		one := metric{name: m[1], kind: m[2], help: m[4]}
