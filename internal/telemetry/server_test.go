@@ -133,7 +133,7 @@ func TestOpenPagesNeedNoToken(t *testing.T) {
 		Open:  []string{"/", "/page.js"},
 		Pages: pages,
 	})
-	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.js/x": 401, "/v1/purchases": 401, "//": 401, "/%2e": 401} {
+	for path, want := range map[string]int{"/": 200, "/page.js": 200, "/page.js/x": 401, "/v1/purchases": 401, "/%2e": 401} {
 		if status, _ := get(t, url+path, "", ""); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
