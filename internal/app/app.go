@@ -9,14 +9,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heraldbridge/herald/config"
-	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/deliver"
+	"github.com/heraldbridge/herald/internal/envoy"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/route"
 	"github.com/heraldbridge/herald/internal/telemetry"
@@ -26,6 +28,8 @@ import (
 // Options are what a process is made of.
 type Options struct {
 	Config  *config.Config
+	File    string           // that Config was read from, to be read again; empty: none
+	Hangup  <-chan os.Signal // each is a wish to read File again; nil: none
 	Role    config.Role
 	Log     *slog.Logger
 	Version string
@@ -36,45 +40,63 @@ type App struct {
 	Options
 	registry *prometheus.Registry
 	health   *telemetry.Health
-	routes   *route.Set
-	sinks    []builtSink
-	conns    []watch.Connection
+	now      atomic.Pointer[wiring]
 	api      *swap
 	ready    chan struct{}
 	addr     string
 	notices  sync.WaitGroup // notices being published
 }
 
+// wiring is what is made of a configuration. A reload makes another one.
+type wiring struct {
+	cfg    *config.Config
+	routes *route.Set
+	sinks  []builtSink
+	hosts  []host
+	client *http.Client // to Envoy, one for all connections and reloads
+}
+
 // New checks and builds everything that needs no other server. Its errors are
 // config.Errors, each with its place in the file.
 func New(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, registry: telemetry.NewRegistry(), health: telemetry.NewHealth(), api: &swap{}, ready: make(chan struct{})}
-	var errs []error
-	if a.delivers() {
-		var err error
-		a.routes, err = compileRoutes(o.Config)
-		errs = append(errs, err)
-		a.sinks, err = buildSinks(ctx, o.Config)
-		errs = append(errs, err)
-	}
-	if a.watches() {
-		var err error
-		a.conns, err = buildConnections(ctx, o.Config, o.Version)
-		errs = append(errs, err)
-	}
-	if err := joinMistakes(errs); err != nil {
+	w, err := build(ctx, o.Config, o.Role, o.Version, &wiring{client: envoy.NewHTTPClient(envoy.HTTPOptions{})})
+	if err != nil {
 		return nil, err
 	}
+	a.now.Store(w)
 	return a, nil
 }
 
-func (a *App) watches() bool {
-	return a.Role == config.RoleHerald || a.Role == config.RoleWatcher
+// build makes the wiring of a configuration. Of the one before it keeps the
+// connections that have not changed, so that their reads go on.
+func build(ctx context.Context, cfg *config.Config, role config.Role, version string, before *wiring) (*wiring, error) {
+	w := &wiring{cfg: cfg, client: before.client}
+	var errs []error
+	if delivers(role) {
+		var err error
+		w.routes, err = compileRoutes(cfg)
+		errs = append(errs, err)
+		w.sinks, err = buildSinks(ctx, cfg)
+		errs = append(errs, err)
+	}
+	if watches(role) {
+		var err error
+		w.hosts, err = buildHosts(ctx, cfg, version, before)
+		errs = append(errs, err)
+	}
+	return w, joinMistakes(errs)
 }
 
-func (a *App) delivers() bool {
-	return a.Role == config.RoleHerald || a.Role == config.RoleNotifier
-}
+func watches(r config.Role) bool { return r == config.RoleHerald || r == config.RoleWatcher }
+
+func delivers(r config.Role) bool { return r == config.RoleHerald || r == config.RoleNotifier }
+
+func (a *App) wiring() *wiring { return a.now.Load() }
+
+func (a *App) watches() bool { return watches(a.Role) }
+
+func (a *App) delivers() bool { return delivers(a.Role) }
 
 // Ready is closed when everything runs; Addr is known from then on.
 func (a *App) Ready() <-chan struct{} { return a.ready }
@@ -131,7 +153,8 @@ func (a *App) work(ctx context.Context) error {
 		return err
 	}
 	close(a.ready)
-	a.Log.Info("running", "connections", len(a.conns), "sinks", len(a.sinks), "version", a.Version)
+	w := a.wiring()
+	a.Log.Info("running", "connections", len(w.hosts), "sinks", len(w.sinks), "version", a.Version)
 	var wg sync.WaitGroup
 	for _, l := range loops {
 		wg.Go(func() { a.supervise(ctx, l) })
@@ -149,12 +172,12 @@ type loop struct {
 
 // loops builds the loops of the role.
 func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
-	mux := http.NewServeMux()
 	loops := []loop{{"stores", func(ctx context.Context) error { return a.watchStores(ctx, st) }}}
-	mux.Handle("/v1/events", console.Handler(console.Options{Feed: feed{st.bus}, Match: compileMatch}))
+	mux := http.NewServeMux()
+	var w *watch.Watcher
 	if a.watches() {
-		w, err := watch.New(a.watchOptions(st))
-		if err != nil {
+		var err error
+		if w, err = watch.New(a.watchOptions(st)); err != nil {
 			return nil, fmt.Errorf("build watcher: %w", err)
 		}
 		mux.Handle("/v1/watches", w.Handler())
@@ -162,18 +185,33 @@ func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
 		loops = append(loops, loop{"watch", w.Run})
 	}
 	silences := newSilences(st.state)
-	if a.delivers() && len(a.sinks) > 0 {
-		loops = append(loops, loop{"silences", silences.run})
+	first, err := a.buildLoops(ctx, a.wiring(), st, silences.current)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range a.sinks {
-		l, err := deliver.New(a.deliverOptions(ctx, s, st, silences.current))
+	crew := newCrew(a, st, first)
+	if a.delivers() {
+		loops = append(loops, loop{"silences", silences.run}, loop{"sinks", crew.run})
+	}
+	reload := newReloader(a, st, crew, w, silences)
+	mux.Handle("/v1/reload", reload)
+	pages, status := a.consoleOf(st, crew.current, w)
+	mux.Handle("/", pages)
+	a.api.set(mux)
+	return append(loops, status, loop{"reload", reload.run}), nil
+}
+
+// buildLoops builds the loop of every sink.
+func (a *App) buildLoops(ctx context.Context, w *wiring, st *stores, silences func() []events.Silence) ([]*deliver.Loop, error) {
+	var out []*deliver.Loop
+	for _, s := range w.sinks {
+		l, err := deliver.New(a.deliverOptions(ctx, w, s, st, silences))
 		if err != nil {
 			return nil, fmt.Errorf("build sink %s: %w", s.cfg.Name, err)
 		}
-		loops = append(loops, loop{"sink " + s.cfg.Name, l.Run})
+		out = append(out, l)
 	}
-	a.api.set(mux)
-	return loops, nil
+	return out, nil
 }
 
 // supervise keeps one loop running. One that fails is named unhealthy and begun

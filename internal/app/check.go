@@ -27,7 +27,7 @@ func Check(ctx context.Context, file string) ([]string, error) {
 		return nil, err
 	}
 	lines := []string{fmt.Sprintf("%s: %d connections, %d sinks, %d subscriptions: all in order",
-		file, len(a.conns), len(a.sinks), len(cfg.Subscriptions))}
+		file, len(a.wiring().hosts), len(a.wiring().sinks), len(cfg.Subscriptions))}
 	return append(lines, remarks(cfg)...), ctx.Err()
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +29,10 @@ func RoleCommand(role config.Role, use, version string) *cobra.Command {
 				return err
 			}
 			log := telemetry.NewLogger(c.ErrOrStderr(), string(cfg.Log.Level), string(cfg.Log.Format))
-			a, err := New(c.Context(), Options{Config: cfg, Role: role, Log: log, Version: version})
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP)
+			defer signal.Stop(hangup)
+			a, err := New(c.Context(), Options{Config: cfg, File: file, Hangup: hangup, Role: role, Log: log, Version: version})
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ import (
 // consoleOf builds the console of this process, and the loop by which processes
 // tell each other how their sinks and connections are doing. The watcher is nil
 // where there is none.
-func (a *App) consoleOf(st *stores, loops []*deliver.Loop, w *watch.Watcher) (http.Handler, loop) {
+func (a *App) consoleOf(st *stores, loops func() []*deliver.Loop, w *watch.Watcher) (http.Handler, loop) {
 	p := newParts(a, st, loops, w)
 	o := console.Options{
 		Feed: feed{st.bus}, Match: compileMatch, Archive: st.bus, Audit: audit{st.bus}, Graveyard: st.bus,

@@ -34,29 +34,35 @@ type report struct {
 type parts struct {
 	name    string
 	stores  *stores
-	kinds   map[string]string // of the sinks that this process is configured with
-	loops   []*deliver.Loop
-	watcher *watch.Watcher // nil: this process watches nothing
-	alone   bool           // no other process can be part of this
+	kinds   func() map[string]string // of the sinks that this process is configured with
+	loops   func() []*deliver.Loop   // those in force
+	watcher *watch.Watcher           // nil: this process watches nothing
+	alone   bool                     // no other process can be part of this
 
 	mu   sync.Mutex
 	last []report
 	at   time.Time
 }
 
-func newParts(a *App, st *stores, loops []*deliver.Loop, w *watch.Watcher) *parts {
+func newParts(a *App, st *stores, loops func() []*deliver.Loop, w *watch.Watcher) *parts {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	p := &parts{
 		name: fmt.Sprintf("%s on %s, pid %d", a.Role, host, os.Getpid()), stores: st, loops: loops, watcher: w,
-		kinds: map[string]string{}, alone: a.Config.Redis.URL == "",
-	}
-	for _, s := range a.sinks {
-		p.kinds[s.cfg.Name] = string(s.cfg.Kind())
+		kinds: a.kinds, alone: a.Config.Redis.URL == "",
 	}
 	return p
+}
+
+// kinds names the kind of each sink of the configuration in force.
+func (a *App) kinds() map[string]string {
+	out := map[string]string{}
+	for _, s := range a.wiring().sinks {
+		out[s.cfg.Name] = string(s.cfg.Kind())
+	}
+	return out
 }
 
 // run answers other processes until ctx ends.
@@ -78,10 +84,10 @@ func (p *parts) run(ctx context.Context) error {
 // own is how this process is doing.
 func (p *parts) own() report {
 	r := report{Process: p.name}
-	for _, l := range p.loops {
+	for _, l := range p.loops() {
 		s := l.Status()
 		one := console.Sink{
-			Name: s.Name, Kind: p.kinds[s.Name], State: string(s.State), Since: s.Since, Failure: s.Failure,
+			Name: s.Name, Kind: p.kinds()[s.Name], State: string(s.State), Since: s.Since, Failure: s.Failure,
 			NextProbe: s.NextProbe, LastSuccess: s.LastSuccess, InHand: s.InHand, Sending: s.Sending, Waiting: s.Waiting,
 			StoreError: s.StoreError, Configured: true,
 		}

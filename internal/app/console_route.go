@@ -15,7 +15,7 @@ import (
 
 // route compiles subscriptions for the console; nil stands for the running ones.
 func (a *App) route(subs []console.Subscription, silences []events.Silence) (console.Router, error) {
-	set := a.routes
+	set := a.wiring().routes
 	if subs != nil {
 		specs := make([]route.Spec, 0, len(subs))
 		for _, s := range subs {

@@ -75,7 +75,7 @@ func joinMistakes(errs []error) error {
 	return nil
 }
 
-func (a *App) deliverOptions(ctx context.Context, s builtSink, st *stores, silences func() []events.Silence) deliver.Options {
+func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *stores, silences func() []events.Silence) deliver.Options {
 	schedule := make([]time.Duration, 0, len(s.cfg.Retry.Schedule))
 	for _, d := range s.cfg.Retry.Schedule {
 		schedule = append(schedule, time.Duration(d))
@@ -83,7 +83,7 @@ func (a *App) deliverOptions(ctx context.Context, s builtSink, st *stores, silen
 	return deliver.Options{
 		Name: s.cfg.Name, Sink: s.sink, Source: newSource(st.bus, s),
 		Standings: st.state, Graveyard: st.bus, Leases: st.leases, Audit: st.bus.Audit, Silences: silences,
-		Notify: a.notify(ctx, st, s.cfg.Name), Set: a.routes, Personal: s.personal,
+		Notify: a.notify(ctx, st, s.cfg.Name), Set: w.routes, Personal: s.personal,
 		Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
 		NewestOnly: s.newestOnly, StreamCreated: st.bus.StreamID,
 		Grace: time.Duration(a.Config.ShutdownGrace), Log: a.Log.With("sink", s.cfg.Name), Metrics: a.registry,

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/heraldbridge/herald/config"
@@ -13,19 +15,43 @@ import (
 	"github.com/heraldbridge/herald/internal/watch"
 )
 
-// buildConnections turns the file's connections, and those of connections_dir,
-// into what the watcher takes. All of them share one HTTP transport.
-func buildConnections(ctx context.Context, cfg *config.Config, version string) ([]watch.Connection, error) {
+// host is a connection with the entry of the file that it came from.
+type host struct {
+	cfg  config.Connection
+	conn watch.Connection
+}
+
+// buildHosts turns the file's connections, and those of connections_dir, into
+// what the watcher takes. All of them share one HTTP client. Those that have not
+// changed since before are the same ones, so that nothing of theirs is cut.
+func buildHosts(ctx context.Context, cfg *config.Config, version string, before *wiring) ([]host, error) {
 	all, err := cfg.AllConnections() //nolint:contextcheck // it reads small local files
 	if err != nil {
 		return nil, err
 	}
-	client := envoy.NewHTTPClient(envoy.HTTPOptions{})
-	out := make([]watch.Connection, 0, len(all))
+	out := make([]host, 0, len(all))
 	for _, c := range all {
-		out = append(out, buildConnection(ctx, c, client, version))
+		i := slices.IndexFunc(before.hosts, func(h host) bool { return sameConnection(h.cfg, c) })
+		if i >= 0 {
+			out = append(out, before.hosts[i])
+			continue
+		}
+		out = append(out, host{c, buildConnection(ctx, c, before.client, version)})
 	}
 	return out, nil
+}
+
+// conns gives the connections for the watcher.
+func (w *wiring) conns() []watch.Connection {
+	out := make([]watch.Connection, 0, len(w.hosts))
+	for _, h := range w.hosts {
+		out = append(out, h.conn)
+	}
+	return out
+}
+
+func sameConnection(a, b config.Connection) bool {
+	return a.Name == b.Name && a.BaseURL == b.BaseURL && a.Token.Equal(b.Token) && reflect.DeepEqual(a.Proof, b.Proof)
 }
 
 func buildConnection(ctx context.Context, c config.Connection, client *http.Client, version string) watch.Connection {
@@ -71,7 +97,7 @@ func budgetKey(ctx context.Context, src secret.Source) string {
 func (a *App) watchOptions(st *stores) watch.Options {
 	w := a.Config.Watch
 	return watch.Options{
-		Connections: a.conns,
+		Connections: a.wiring().conns(),
 		Policy: watch.Policy{
 			RequestsPerMinute: w.RequestsPerMinute,
 			LookEvery:         time.Duration(w.LookEvery),
