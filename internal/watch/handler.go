@@ -179,7 +179,7 @@ func (w *Watcher) serveWatches(rw http.ResponseWriter, r *http.Request) {
 func refuseFor(rw http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrUnknownConnection):
-		refuse(rw, http.StatusNotFound, mistake{Code: "unknown_connection", Field: "connection", Problem: err.Error()})
+		refuse(rw, http.StatusBadRequest, mistake{Code: "unknown_connection", Field: "connection", Problem: err.Error()})
 	case errors.Is(err, ErrNotWatched):
 		refuse(rw, http.StatusNotFound, mistake{Code: "not_watched", Field: "purchase", Problem: err.Error()})
 	case errors.Is(err, ErrBadReference):
