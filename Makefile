@@ -9,7 +9,7 @@ TESTFLAGS ?= -shuffle=on -count=1
 FOR ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test/race lint fmt generate verify bench demo redis
+.PHONY: help build test test/race lint fmt generate verify bench demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z\/]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,14 +17,13 @@ help: ## list the targets
 build: ## build the four programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
-test: redis ## run every test (a real Redis is found, started or installed)
+test: ## run every test (a real Redis is found, started or installed)
+	@./.ci/redis
 	$(GO) test $(TESTFLAGS) ./...
 
-test/race: redis ## the same under the race detector
-	$(GO) test -race $(TESTFLAGS) ./...
-
-redis:
+test/race: ## the same under the race detector
 	@./.ci/redis
+	$(GO) test -race $(TESTFLAGS) ./...
 
 lint: $(GOLANGCI) ## golangci-lint, pinned
 	$(GOLANGCI) run ./...
