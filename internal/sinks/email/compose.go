@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"html/template"
 	"strconv"
 	"strings"
-	"time"
 
 	gomail "github.com/wneessen/go-mail"
 
@@ -20,7 +18,7 @@ const subjectLimit = 200
 
 // compose writes the whole mail and gives its Message-ID without brackets.
 func (s *Sink) compose(n sinks.Notification) (content []byte, id string, err error) {
-	m := say(n, s.config.Location)
+	m := s.say(n)
 	html, err := page(m)
 	if err != nil {
 		return nil, "", err
@@ -100,56 +98,35 @@ func atom(text string) string {
 // text is the plain part: nothing in it is escaped.
 func text(m words.Message) string {
 	var b strings.Builder
-	b.WriteString(m.Title + "\n\n")
+	b.WriteString(m.Subject + "\n\n")
 	for _, line := range m.Lines {
 		b.WriteString(line + "\n")
+	}
+	if m.Avoid != "" {
+		b.WriteString("\n" + m.Avoid + "\n")
+	}
+	if m.Next != "" {
+		b.WriteString("\nNext: " + m.Next + "\n")
 	}
 	for _, q := range m.Quotes {
 		b.WriteString("\n" + q.By + ":\n  " + q.Text + "\n")
 	}
-	b.WriteString("\n")
-	for _, f := range m.Facts {
-		b.WriteString(f.Name + ": " + f.Value + "\n")
+	for _, facts := range [][]words.Fact{m.Major(), m.Minor()} {
+		if len(facts) > 0 {
+			b.WriteString("\n")
+		}
+		for _, f := range facts {
+			b.WriteString(f.Name + ": " + f.Value + "\n")
+		}
 	}
 	b.WriteString("\n-- \nHerald · " + strings.Join(m.Footer, " · ") + "\n")
 	return b.String()
 }
 
-// page is the HTML part. html/template escapes whatever is put in.
-func page(m words.Message) (string, error) {
-	t, err := template.New("mail").Parse(layout)
-	if err != nil {
-		return "", fmt.Errorf("compile mail: %w", err)
-	}
-	var b strings.Builder
-	err = t.Execute(&b, struct {
-		words.Message
-		Color template.CSS
-	}{m, template.CSS(m.Tone.Color())}) //nolint:gosec // a constant of ours
-	if err != nil {
-		return "", fmt.Errorf("render mail: %w", err)
-	}
-	return b.String(), nil
-}
-
-const layout = `<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Subject}}</title></head>
-<body style="margin:0;padding:16px;font-family:sans-serif;font-size:15px;line-height:1.5;color:#222">
-<div style="max-width:640px;border-left:6px solid {{.Color}};padding-left:16px">
-<h1 style="font-size:19px;margin:0 0 12px">{{.Subject}}</h1>
-{{range .Lines}}<p style="margin:0 0 8px">{{.}}</p>
-{{end}}{{range .Quotes}}<p style="margin:12px 0 4px;color:#555">{{.By}}:</p><blockquote style="margin:0 0 8px;padding-left:12px;border-left:3px solid #ddd" dir="auto">{{.Text}}</blockquote>
-{{end}}<table role="presentation" style="border-collapse:collapse;margin-top:12px">
-{{range .Facts}}<tr><td style="padding:2px 16px 2px 0;color:#555;vertical-align:top">{{.Name}}</td><td style="padding:2px 0" dir="auto">{{.Value}}</td></tr>
-{{end}}</table>
-<p style="margin-top:16px;color:#777;font-size:12px">Herald{{range .Footer}} · {{.}}{{end}}</p>
-</div></body></html>
-`
-
 // say puts a notification into words.
-func say(n sinks.Notification, loc *time.Location) words.Message {
+func (s *Sink) say(n sinks.Notification) words.Message {
 	return words.Of(words.Occasion{
 		Kind: words.Kind(n.Kind), Event: n.Event, Subscription: n.Subscription,
-		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Held: n.Held,
-	}, loc)
+		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Now: s.now(), Held: n.Held,
+	}, s.config.Location)
 }

@@ -3,12 +3,10 @@ package email
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/textproto"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,47 +88,6 @@ func (d *dialogue) open(ctx context.Context, conn net.Conn) *sinks.Failure {
 		return d.tlsFailure(ctx, err)
 	}
 	return nil
-}
-
-// login authenticates if a user name is configured.
-func (d *dialogue) login(ctx context.Context) *sinks.Failure {
-	if d.config.Username == "" {
-		return nil
-	}
-	offered, mechanisms := d.client.Extension("AUTH")
-	list := strings.Fields(strings.ToUpper(mechanisms))
-	plainText := d.config.Mode == ModePlain // by name: the operator has chosen it
-	user, host, text := d.config.Username, d.config.Host, d.password.Reveal()
-	var auth smtp.Auth
-	switch {
-	case !offered:
-		return &sinks.Failure{Verdict: sinks.Down, Reason: sinks.ReasonAuth, Err: errors.New("the server offers no login")}
-	case plainText && slices.Contains(list, "CRAM-MD5"):
-		auth = smtp.CRAMMD5Auth(user, text)
-	case slices.Contains(list, "PLAIN"):
-		auth = smtp.PlainAuth("", user, text, host, plainText)
-	case slices.Contains(list, "LOGIN"):
-		auth = smtp.LoginAuth(user, text, host, plainText)
-	case slices.Contains(list, "CRAM-MD5"):
-		auth = smtp.CRAMMD5Auth(user, text)
-	default:
-		return &sinks.Failure{Verdict: sinks.Down, Reason: sinks.ReasonAuth, Err: errors.New("the server offers none of the logins PLAIN, LOGIN and CRAM-MD5")}
-	}
-	err := d.client.Auth(auth)
-	if err == nil {
-		return nil
-	}
-	var said *textproto.Error
-	if !errors.As(err, &said) {
-		return d.network(ctx, err, true)
-	}
-	f := d.answer("log in", said)
-	f.Reason = sinks.ReasonAuth
-	f.Verdict = sinks.Down // 454 and other temporary troubles of the login itself
-	if said.Code >= 500 {
-		f.Verdict = sinks.Paused
-	}
-	return f
 }
 
 // transaction is MAIL, RCPT and DATA.
@@ -232,15 +189,6 @@ func (d *dialogue) network(ctx context.Context, err error, connected bool) *sink
 		err = cause
 	}
 	return sinks.NetworkFailure(err, connected, d.mask()...)
-}
-
-// mask lists the forms in which a server may echo the login.
-func (d *dialogue) mask() []secret.Value {
-	if d.password.IsZero() {
-		return nil
-	}
-	plain := "\x00" + d.config.Username + "\x00" + d.password.Reveal()
-	return []secret.Value{d.password, secret.New(plain), secret.New(base64.StdEncoding.EncodeToString([]byte(plain)))}
 }
 
 // limited ends a connection whose other side talks without end.

@@ -44,13 +44,14 @@ const DefaultTimeout = 30 * time.Second
 // Config describes a mail server, a sender and recipients.
 type Config struct {
 	Name     string
-	Mode     Mode   // empty: starttls
-	Host     string // name or address; an IPv6 address with or without brackets
-	Port     int    // zero: 465, 587 or 25 by Mode
-	Username string // empty: no login
-	Password func(ctx context.Context) (secret.Value, error)
-	From     string   // address with or without a display name
-	To       []string // likewise
+	Mode     Mode                                            // empty: starttls
+	Host     string                                          // name or address; an IPv6 address with or without brackets
+	Port     int                                             // zero: 465, 587 or 25 by Mode
+	Username string                                          // empty: no login
+	Password func(ctx context.Context) (secret.Value, error) // asked for each mail; for AuthXOAUTH2 an access token
+	Auth     Auth                                            // empty: the strongest that the server offers
+	From     string                                          // address with or without a display name
+	To       []string                                        // likewise
 	TLS      sinks.TLS
 	HELO     string           // name given to the server; empty: localhost
 	Location *time.Location   // of times in mails; nil: UTC
@@ -101,6 +102,7 @@ func New(c Config) (*Sink, error) {
 	if strings.ContainsAny(c.Username, "\x00\r\n") || strings.ContainsAny(c.HELO, " \r\n") {
 		note(errors.New("username or helo holds a character that cannot be sent"))
 	}
+	note(c.Auth.check(s.config.Mode))
 	_, err = c.TLS.Config("")
 	note(err)
 	if len(problems) > 0 {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const password = sinkstest.Canary + "-password"
 
-func now() time.Time { return time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC) }
+func now() time.Time { return time.Date(2026, 9, 29, 13, 5, 0, 0, time.UTC) }
 
 func value(text string) func(context.Context) (secret.Value, error) {
 	return func(context.Context) (secret.Value, error) { return secret.New(text), nil }

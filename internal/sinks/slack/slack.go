@@ -6,8 +6,8 @@
 // ones update it in place and add a line to its thread. Since an edit notifies
 // nobody, an urgent change, a reminder and the end of an alarm are shown in the
 // channel too. The update comes first and can be repeated; the post comes last, so a
-// try that failed in between says nothing twice. When the message is gone, or the
-// channel is another one, a new message begins.
+// try that failed in between says nothing twice. When the message is gone, what was
+// remembered of it is wrong, or the channel is another one, a new message begins.
 //
 // An answer counts as success only if it says so itself: ok true, or the word "ok"
 // of an incoming webhook. Slack's error words decide what happens next; see verdict.go.

@@ -28,7 +28,7 @@ const (
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
-func now() time.Time { return time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC) }
+func now() time.Time { return time.Date(2026, 9, 29, 13, 5, 0, 0, time.UTC) }
 
 func value(text string) func(context.Context) (secret.Value, error) {
 	return func(context.Context) (secret.Value, error) { return secret.New(text), nil }

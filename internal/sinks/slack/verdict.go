@@ -19,10 +19,10 @@ func apiVerdict(a sinks.Answer, err error, now time.Time, mask []secret.Value) *
 	if f := statusVerdict(a, now, mask); f != nil {
 		return f
 	}
-	var said api.SlackErrorResponse
+	var refusal api.SlackErrorResponse
 	switch {
-	case errors.As(err, &said):
-		return wordVerdict(said.Err, a, now)
+	case errors.As(err, &refusal):
+		return wordVerdict(refusal.Err, a, now)
 	case err != nil || !saysOK(a.Body):
 		return &sinks.Failure{
 			Verdict: sinks.Temporary, Reason: sinks.ReasonProtocol, Status: a.Status,
@@ -75,7 +75,7 @@ func statusVerdict(a sinks.Answer, now time.Time, mask []secret.Value) *sinks.Fa
 // wordVerdict turns one of Slack's error words into an instruction. A word that is
 // not known is a plain refusal.
 func wordVerdict(word string, a sinks.Answer, now time.Time) *sinks.Failure {
-	f := &sinks.Failure{Verdict: sinks.Refused, Reason: sinks.ReasonStatus, Err: errors.New("slack says " + safeWord(word))}
+	f := &sinks.Failure{Verdict: sinks.Refused, Reason: sinks.ReasonStatus, Err: errors.New(said + safeWord(word))}
 	if a.Status != http.StatusOK {
 		f.Status = a.Status
 	}
@@ -92,17 +92,14 @@ func wordVerdict(word string, a sinks.Answer, now time.Time) *sinks.Failure {
 	return f
 }
 
-// lost reports that the living message is no longer there or cannot be changed.
+// said is how Slack's own words begin.
+const said = "slack says "
+
+// lost reports that Slack refuses to touch the living message or its thread: it
+// is deleted, closed, in a channel that is gone, or what was remembered of it is
+// wrong. What Slack would refuse anywhere is refused again with the new message.
 func lost(f *sinks.Failure) bool {
-	if f == nil || f.Err == nil {
-		return false
-	}
-	switch strings.TrimPrefix(f.Err.Error(), "slack says ") {
-	case "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "cannot_reply_to_message",
-		"is_inactive", "channel_not_found_for_thread":
-		return true
-	}
-	return false
+	return f != nil && f.Err != nil && f.Verdict == sinks.Refused && strings.HasPrefix(f.Err.Error(), said)
 }
 
 // safeWord keeps a word of Slack and nothing else that may stand in its place.
@@ -127,7 +124,7 @@ func webhookVerdict(a sinks.Answer, now time.Time, mask []secret.Value) *sinks.F
 			Err: errors.New("the answer is not ok: " + sinks.Excerpt(a.Body, mask...)),
 		}
 	case http.StatusGone:
-		return &sinks.Failure{Verdict: sinks.Gone, Reason: sinks.ReasonGone, Status: a.Status, Err: errors.New("slack says " + safeWord(word))}
+		return &sinks.Failure{Verdict: sinks.Gone, Reason: sinks.ReasonGone, Status: a.Status, Err: errors.New(said + safeWord(word))}
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound:
 		if safeWord(word) == word {
 			return wordVerdict(word, a, now)

@@ -47,7 +47,7 @@ type cardFact struct {
 
 // teams makes an Adaptive Card. Cards read Markdown, so text from outside is
 // escaped: links and emphasis stay text.
-func teams(m words.Message) (payload, error) {
+func teams(n sinks.Notification, m words.Message) (payload, error) {
 	body := []cardElement{{
 		Type: "TextBlock", Text: markdown(words.Cut(m.Subject, 300, words.Units)), Size: "Large", Weight: "Bolder", Color: cardColor(m.Tone), Wrap: true,
 	}}
@@ -58,6 +58,12 @@ func teams(m words.Message) (payload, error) {
 		}
 	}
 	add(cardElement{Type: "TextBlock", Text: markdown(strings.Join(m.Lines, " ")), Wrap: true})
+	if m.Avoid != "" {
+		add(cardElement{Type: "TextBlock", Text: markdown(m.Avoid), Weight: "Bolder", Wrap: true})
+	}
+	if m.Next != "" {
+		add(cardElement{Type: "TextBlock", Text: "Next: " + markdown(m.Next), Wrap: true})
+	}
 	facts := make([]cardFact, 0, len(m.Facts))
 	for _, f := range m.Facts {
 		if budget -= len(f.Name) + 2*len(f.Value) + 50; budget > 0 {
@@ -68,7 +74,7 @@ func teams(m words.Message) (payload, error) {
 	for _, q := range m.Quotes {
 		add(cardElement{Type: "TextBlock", Text: q.By + ": " + markdown(words.Cut(q.Text, 1000, words.Units)), Wrap: true})
 	}
-	add(cardElement{Type: "TextBlock", Text: markdown(strings.Join(m.Footer, " · ")), Subtle: true, Size: "Small", Wrap: true})
+	add(cardElement{Type: "TextBlock", Text: markdown(strings.Join(append(m.Footer, "key "+dedupKey(n)), " · ")), Subtle: true, Size: "Small", Wrap: true})
 	return jsonPayload(teamsMessage{Type: "message", Attachments: []teamsAttachment{{
 		ContentType: "application/vnd.microsoft.card.adaptive",
 		Content:     adaptiveCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", Body: body},
@@ -126,17 +132,22 @@ const (
 	discordValue       = 120
 )
 
-func discord(n sinks.Notification, loc *time.Location) (payload, error) {
-	m := say(n, loc)
+func discord(n sinks.Notification, m words.Message) (payload, error) {
 	var text strings.Builder
 	text.WriteString(markdown(strings.Join(m.Lines, " ")))
+	if m.Avoid != "" {
+		text.WriteString("\n**" + markdown(m.Avoid) + "**")
+	}
+	if m.Next != "" {
+		text.WriteString("\nNext: " + markdown(m.Next))
+	}
 	for _, q := range m.Quotes {
 		text.WriteString("\n\n" + q.By + ": " + markdown(words.Cut(q.Text, 600, words.Units)))
 	}
 	embed := discordEmbed{
 		Title:       words.Cut(markdown(words.Cut(m.Subject, discordTitle/2, words.Units)), discordTitle, words.Units),
 		Description: words.Cut(text.String(), discordDescription, words.Units),
-		Footer:      &discordFooter{words.Cut(strings.Join(m.Footer, " · "), 500, words.Units)},
+		Footer:      &discordFooter{words.Cut(strings.Join(append(m.Footer, "key "+dedupKey(n)), " · "), 500, words.Units)},
 	}
 	embed.Color, _ = strconv.ParseInt(m.Tone.Color()[1:], 16, 32)
 	if !n.Event.Time.IsZero() {

@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"mime"
@@ -26,19 +28,18 @@ const (
 )
 
 func newPreset(c Config) (renderer, error) {
-	loc := c.Location
 	switch c.Preset {
 	case PresetPagerDuty:
 		if c.Secrets == nil {
 			return nil, errors.New("choose body: preset pagerduty needs its routing key as the first of secrets")
 		}
-		return func(n sinks.Notification, keys []secret.Value) (payload, error) { return pagerDuty(n, keys, loc) }, nil
+		return func(n sinks.Notification, keys []secret.Value) (payload, error) { return pagerDuty(n, keys, c.say(n)) }, nil
 	case PresetTeams:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return teams(say(n, loc)) }, nil
+		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return teams(n, c.say(n)) }, nil
 	case PresetDiscord:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return discord(n, loc) }, nil
+		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return discord(n, c.say(n)) }, nil
 	case PresetNtfy:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return ntfy(say(n, loc)), nil }, nil
+		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return ntfy(n, c.say(n)), nil }, nil
 	}
 	return nil, errors.New("choose body: unknown preset")
 }
@@ -73,7 +74,7 @@ type pagerPayload struct {
 
 // pagerDuty triggers and resolves one incident per chain of purchases. A purchase
 // whose money is settled resolves too, for subscriptions that pass every event on.
-func pagerDuty(n sinks.Notification, keys []secret.Value, loc *time.Location) (payload, error) {
+func pagerDuty(n sinks.Notification, keys []secret.Value, m words.Message) (payload, error) {
 	if len(keys) == 0 {
 		return payload{}, errors.New("render: the routing key is missing")
 	}
@@ -82,11 +83,10 @@ func pagerDuty(n sinks.Notification, keys []secret.Value, loc *time.Location) (p
 		e.Action = "resolve"
 		return jsonPayload(e)
 	}
-	m := say(n, loc)
 	e.Payload = &pagerPayload{
 		Summary: words.Cut(m.Subject, pagerSummary, words.Units), Source: "herald" + n.Event.Source,
 		Severity: severity(m), Component: n.Subscription, Class: string(n.Event.Type),
-		Details: map[string]string{"what": strings.Join(m.Lines, " ")},
+		Details: map[string]string{"what": m.Text()},
 	}
 	if !n.Event.Time.IsZero() {
 		e.Payload.Timestamp = n.Event.Time.UTC().Format(time.RFC3339)
@@ -166,12 +166,10 @@ func severity(m words.Message) string {
 }
 
 // ntfy takes text in the body and the rest in headers. Its messages may have 4,096 bytes.
-func ntfy(m words.Message) payload {
+func ntfy(n sinks.Notification, m words.Message) payload {
 	const limit = 4000
 	var b strings.Builder
-	for _, line := range m.Lines {
-		b.WriteString(line + "\n")
-	}
+	b.WriteString(m.Text() + "\n")
 	for _, q := range m.Quotes {
 		b.WriteString(q.By + ": " + q.Text + "\n")
 	}
@@ -181,8 +179,31 @@ func ntfy(m words.Message) payload {
 	h := http.Header{}
 	h.Set("Title", mime.QEncoding.Encode("utf-8", words.Cut(m.Subject, 200, words.Units)))
 	h.Set("Priority", fmt.Sprint(ntfyPriority(m)))
+	if replaces(n) {
+		h.Set("X-Sequence-Id", sequenceID(n))
+	}
 	body := words.Cut(strings.TrimSpace(b.String()), limit, words.Bytes)
 	return payload{body: []byte(body), contentType: "text/plain; charset=utf-8", header: h}
+}
+
+// replaces reports what may take the place of the earlier notification, as the
+// end of an alarm does. Clients may do that without a sound, so what has to be heard
+// is a notification of its own. Servers before 2.16 ignore the header.
+func replaces(n sinks.Notification) bool {
+	switch n.Kind {
+	case sinks.KindRemind, sinks.KindTest:
+		return false
+	case sinks.KindUpdate:
+		return !n.Urgent
+	case sinks.KindEvent, sinks.KindOpen, sinks.KindResolve:
+	}
+	return true
+}
+
+// sequenceID is the dedup key in the 64 characters that ntfy takes.
+func sequenceID(n sinks.Notification) string {
+	sum := sha256.Sum256([]byte(dedupKey(n)))
+	return "herald-" + hex.EncodeToString(sum[:20])
 }
 
 func ntfyPriority(m words.Message) int {

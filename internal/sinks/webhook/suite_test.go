@@ -139,7 +139,7 @@ func nonsense(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func now() time.Time { return time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC) }
+func now() time.Time { return time.Date(2026, 9, 29, 13, 5, 0, 0, time.UTC) }
 
 // harness tests one form of body.
 func harness(c webhook.Config, verbatim bool) sinkstest.Harness {

@@ -29,6 +29,8 @@ type View struct {
 	Title        string       // what is the matter, a few words
 	Subject      string       // Title with what it is about
 	Text         string       // the sentences, one line
+	Avoid        string       // what nobody should do, as at the end of Text; "": nothing
+	Next         string       // what comes now, as at the end of Text; "": nothing
 	Facts        []words.Fact // names and values, as in Slack and mail
 	ID           string       // of the event
 	Key          string       // the same for all purchases of a chain; for notices the connection
@@ -103,11 +105,10 @@ func formatTime(v any, loc *time.Location) (string, error) {
 	return "", errors.New("time wants a time")
 }
 
-func view(n sinks.Notification, loc *time.Location) View {
-	m := say(n, loc)
+func view(n sinks.Notification, m words.Message) View {
 	return View{
 		Kind: n.Kind, Urgent: n.Urgent, Replay: n.Replay, Subscription: n.Subscription, Since: n.Since,
-		Title: m.Title, Subject: m.Subject, Text: strings.Join(m.Lines, " "), Facts: m.Facts,
+		Title: m.Title, Subject: m.Subject, Text: m.Text(), Avoid: m.Avoid, Next: m.Next, Facts: m.Facts,
 		ID: n.Event.ID, Key: n.Key(), Event: n.Event, Purchase: n.Event.Purchase, Notice: n.Event.Notice,
 	}
 }
@@ -130,7 +131,7 @@ func newTemplate(c Config) (renderer, error) {
 	}
 	render := func(n sinks.Notification, _ []secret.Value) (payload, error) {
 		b := bounded{limit: maxBody}
-		if err := t.Execute(&b, view(n, c.Location)); err != nil {
+		if err := t.Execute(&b, view(n, c.say(n))); err != nil {
 			return payload{}, fmt.Errorf("render template: %w", err)
 		}
 		if isJSON && !json.Valid(b.Bytes()) {
@@ -176,9 +177,13 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // say puts a notification into words.
-func say(n sinks.Notification, loc *time.Location) words.Message {
-	return words.Of(words.Occasion{
+func (c *Config) say(n sinks.Notification) words.Message {
+	o := words.Occasion{
 		Kind: words.Kind(n.Kind), Event: n.Event, Subscription: n.Subscription,
 		Urgent: n.Urgent, Replay: n.Replay, Since: n.Since, Held: n.Held,
-	}, loc)
+	}
+	if c.Now != nil {
+		o.Now = c.Now()
+	}
+	return words.Of(o, c.Location)
 }

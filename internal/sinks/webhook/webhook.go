@@ -93,10 +93,10 @@ type renderer func(n sinks.Notification, keys []secret.Value) (payload, error)
 // New checks a configuration, compiles and tries its template, and makes the
 // sink. Errors never repeat the URL.
 func New(c Config) (*Sink, error) {
-	s := &Sink{name: c.Name, config: c, client: c.Client, now: c.Now, signs: c.Secrets != nil && c.Preset != PresetPagerDuty}
-	if s.now == nil {
-		s.now = time.Now
+	if c.Now == nil {
+		c.Now = time.Now
 	}
+	s := &Sink{name: c.Name, config: c, client: c.Client, now: c.Now, signs: c.Secrets != nil && c.Preset != PresetPagerDuty}
 	if s.config.Timeout <= 0 {
 		s.config.Timeout = DefaultTimeout
 	}

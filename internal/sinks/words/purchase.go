@@ -24,12 +24,54 @@ func (w *writer) purchase(p *events.Purchase) {
 	if p.Inconsistent {
 		w.line("Envoy's reply contradicted itself, so its money is treated as not known.")
 	}
+	w.stands(p)
+	w.m.Avoid = avoid(p)
+	w.m.Next = next(p)
 	w.quote("Envoy says", p.Say)
 	if p.Question != nil {
 		w.quote("Question to the user", p.Question.Prompt)
 	}
 	w.quote("Description", p.Description)
 	w.purchaseFacts(p)
+}
+
+// stands says how long an open purchase has been where it is.
+func (w *writer) stands(p *events.Purchase) {
+	if p.Terminal && !p.Unsettled || p.SituationSince.IsZero() || w.n.Now.IsZero() {
+		return
+	}
+	w.line("It has stood like this for " + Age(w.n.Now.Sub(p.SituationSince)) + ".")
+}
+
+// avoid warns wherever money may have moved unseen, whatever the situation.
+func avoid(p *events.Purchase) string {
+	switch p.Situation {
+	case events.SituationConfirming, events.SituationNeedsSupport, events.SituationUnknown:
+		return dontRepeat
+	case events.SituationNeedsDetails, events.SituationNeedsAnswer, events.SituationWaitingForUser, events.SituationWorking,
+		events.SituationReady, events.SituationDone, events.SituationStopped:
+	default: // a word of tomorrow
+		return dontRepeat
+	}
+	switch p.Money {
+	case events.MoneyNotCharged, events.MoneySetAside, events.MoneyCharged, events.MoneyRefunding, events.MoneyRefunded:
+		return ""
+	case events.MoneyUnknown:
+	}
+	return dontRepeat
+}
+
+// next is the table's sentence, but for what the table cannot know.
+func next(p *events.Purchase) string {
+	switch {
+	case p.Situation == events.SituationWorking && p.State == events.StateSuperseded:
+		return ""
+	case p.Situation == events.SituationNeedsSupport && (p.Support.Ref != "" || p.Support.RequestID != ""):
+		return strings.Replace(Next(p.Situation), "ask Envoy's support", "ask Envoy's support and give the reference below", 1)
+	case p.Unsettled && Next(p.Situation) == "":
+		return "Herald keeps watching until the money is settled."
+	}
+	return Next(p.Situation)
 }
 
 func about(p *events.Purchase) string {
@@ -46,9 +88,9 @@ func about(p *events.Purchase) string {
 func situationLines(p *events.Purchase) []string {
 	switch {
 	case p.Situation == events.SituationNeedsSupport && p.SituationBasis == events.BasisVerifyingStop:
-		return []string{"The purchase is not confirmed yet, and Envoy told the agent to stop checking." + dontRepeat}
+		return []string{"The purchase is not confirmed yet, and Envoy told the agent to stop checking." + showsResult}
 	case p.Situation == events.SituationNeedsSupport && notProven(p):
-		return []string{"The purchase ended; Herald cannot see whether money is still set aside." + dontRepeat}
+		return []string{"The purchase ended; Herald cannot see whether money is still set aside." + showsResult}
 	case p.Situation == events.SituationWorking && p.State == events.StateSuperseded:
 		return []string{"Another purchase replaced this one and needs its own approval."}
 	case p.Situation == events.SituationWorking && p.CheckoutBy == "envoy":
@@ -125,7 +167,6 @@ func (w *writer) purchaseFacts(p *events.Purchase) {
 	w.fact("Merchant", name(p.Merchant.Name))
 	w.fact("Amount", Amount(p.Amount))
 	w.fact("Money", moneyValue(p))
-	w.fact("Purchase", name(w.n.Event.Subject))
 	if p.MoneyStatus.Paid != nil {
 		label := "Recorded amount"
 		switch {
@@ -136,40 +177,55 @@ func (w *writer) purchaseFacts(p *events.Purchase) {
 		}
 		w.fact(label, Amount(*p.MoneyStatus.Paid))
 	}
-	w.fact("State", name(string(p.State)))
-	w.fact("Waiting on", name(p.WaitingOn))
-	w.fact("Reason", name(p.ReasonCode))
+	w.fact("Waiting on", name(Actor(p.WaitingOn)))
 	w.fact("Missing details", name(List(p.DetailsMissing, listItems)))
 	since := p.SituationSince
-	if w.n.Kind == KindRemind && !w.n.Since.IsZero() {
-		since = w.n.Since
-	}
 	w.moment("Since", &since)
-	d := p.Deadlines
-	w.moment("Envoy's time ends", d.NextBy)
-	w.moment("User's time ends", d.UserActionBy)
-	w.moment("Approval ends", d.ApprovalBy)
-	w.moment("Payment link ends", d.FundingExpires)
-	w.moment("Paying ends", d.SpendingExpires)
-	w.fact("Rail", name(strings.TrimSpace(p.Rail+" "+parenthesis(p.RailReason))))
-	w.fact("Checkout by", name(p.CheckoutBy))
-	w.fact("Site", name(p.Merchant.URL))
-	w.fact("Order reference", name(orderRef(p)))
-	if p.Receipt != nil && p.Receipt.CardLast4 != "" {
-		w.fact("Card", name(strings.TrimSpace(p.Receipt.CardNetwork+" ending in "+p.Receipt.CardLast4)))
+	if w.n.Kind == KindRemind || w.n.Kind == KindUpdate {
+		w.moment("Alarm since", &w.n.Since)
 	}
-	w.fact("Agent", name(p.Agent.DisplayName))
-	w.fact("Connection", name(p.Connection))
+	if p.Held != nil {
+		w.moment("Money held since", p.Held.Since)
+	}
+	d := p.Deadlines
+	w.deadline("Envoy's time", d.NextBy)
+	w.deadline("User's time", d.UserActionBy)
+	w.deadline("Approval", d.ApprovalBy)
+	w.deadline("Payment link", d.FundingExpires)
+	w.deadline("Paying", d.SpendingExpires)
+	if f := p.Funding; f != nil && !p.Terminal {
+		w.fact("To pay for the gift card", Amount(f.Amount))
+	}
+	if before := p.Previous; before != nil && before.Situation != p.Situation {
+		w.fact("Before", Situation(before.Situation).Title)
+	}
+	w.fact("Purchase", name(w.n.Event.Subject))
+	w.purchaseMinor(p)
+}
+
+// purchaseMinor are the facts of operators.
+func (w *writer) purchaseMinor(p *events.Purchase) {
+	w.minor("Connection", name(p.Connection))
+	w.minor("Agent", name(p.Agent.DisplayName))
+	w.minor("Envoy's state", name(string(p.State)))
+	w.minor("Reason code", name(p.ReasonCode))
+	w.minor("Rail", name(strings.TrimSpace(p.Rail+" "+parenthesis(p.RailReason))))
+	w.minor("Checkout by", name(p.CheckoutBy))
+	w.minor("Site", name(p.Merchant.URL))
+	w.minor("Order reference", name(orderRef(p)))
+	if p.Receipt != nil && p.Receipt.CardLast4 != "" {
+		w.minor("Card", name(strings.TrimSpace(p.Receipt.CardNetwork+" ending in "+p.Receipt.CardLast4)))
+	}
 	if p.ChainRoot != w.n.Event.Subject {
-		w.fact("First purchase of the chain", name(p.ChainRoot))
+		w.minor("First purchase of the chain", name(p.ChainRoot))
 	}
 	w.support(p.Support)
 }
 
 func (w *writer) support(s events.Support) {
-	w.fact("Support reference", name(s.Ref))
-	w.fact("Request", name(s.RequestID))
-	w.fact("Trace", name(s.TraceID))
+	w.minor(factSupport, name(s.Ref))
+	w.minor(factRequest, name(s.RequestID))
+	w.minor("Trace", name(s.TraceID))
 }
 
 func parenthesis(s string) string {

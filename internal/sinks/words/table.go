@@ -37,8 +37,11 @@ type Phrase struct {
 	Tone     Tone
 }
 
+// showsResult is said wherever the outcome is open.
+const showsResult = " The Envoy app will show the result."
+
 // dontRepeat is said wherever money may have moved without anybody knowing.
-const dontRepeat = " The Envoy app will show the result. Nobody should pay again or start a new purchase for it."
+const dontRepeat = "Nobody should pay again or start a new purchase for it."
 
 // Situation says a situation. A word of tomorrow is said as unknown.
 func Situation(s events.Situation) Phrase {
@@ -54,16 +57,54 @@ func Situation(s events.Situation) Phrase {
 	case events.SituationReady:
 		return Phrase{"Ready to pay", "The agent can pay the merchant now. The merchant's payment is not confirmed yet.", ToneCalm}
 	case events.SituationConfirming:
-		return Phrase{"Not confirmed yet", "The purchase is not confirmed yet." + dontRepeat, ToneWarn}
+		return Phrase{"Not confirmed yet", "The purchase is not confirmed yet." + showsResult, ToneWarn}
 	case events.SituationDone:
 		return Phrase{"Complete", "The purchase is complete.", ToneGood}
 	case events.SituationStopped:
 		return Phrase{"Ended", "The purchase ended without being completed.", ToneCalm}
 	case events.SituationNeedsSupport:
-		return Phrase{"Needs support", "Envoy cannot confirm what happened." + dontRepeat, ToneBad}
+		return Phrase{"Needs support", "Envoy cannot confirm what happened." + showsResult, ToneBad}
 	case events.SituationUnknown:
 	}
-	return Phrase{"Unknown state", "Envoy reports a state that this version does not know." + dontRepeat, ToneWarn}
+	return Phrase{"Unknown state", "Envoy reports a state that this version does not know." + showsResult, ToneWarn}
+}
+
+// Next says what comes after a situation and whose move it is; "" where nothing
+// is to come.
+func Next(s events.Situation) string {
+	switch s {
+	case events.SituationNeedsDetails, events.SituationNeedsAnswer:
+		return "The agent shows the user what Envoy asks, word for word, and passes the answer on. Then Envoy goes on by itself."
+	case events.SituationWaitingForUser:
+		return "Envoy goes on by itself as soon as the user has acted."
+	case events.SituationWorking:
+		return "Envoy goes on by itself. Nothing is to be done."
+	case events.SituationReady:
+		return "The agent pays once and reports the result. Then Envoy confirms it."
+	case events.SituationConfirming:
+		return "Herald keeps watching until the money is settled."
+	case events.SituationNeedsSupport:
+		return "Look in the Envoy app. If it does not show the result, ask Envoy's support. Herald keeps watching until the money is settled."
+	case events.SituationDone, events.SituationStopped:
+		return ""
+	case events.SituationUnknown:
+	}
+	return "Look in the Envoy app. A newer version of Herald may know this state."
+}
+
+// Actor names whom a purchase waits on; "" for nobody.
+func Actor(waitingOn string) string {
+	switch waitingOn {
+	case events.WaitingOnUser:
+		return "the user"
+	case events.WaitingOnAgent:
+		return "the agent"
+	case events.WaitingOnEnvoy:
+		return "Envoy"
+	case events.WaitingOnNobody:
+		return ""
+	}
+	return Plain(waitingOn)
 }
 
 // Money says what is known of the money, and nothing more.
@@ -82,39 +123,6 @@ func Money(m events.Money) Phrase {
 	case events.MoneyUnknown:
 	}
 	return Phrase{"not known", "It is not known whether money moved.", ToneWarn}
-}
-
-// Reason says a reason code; "" for a code that is not known.
-func Reason(code string) string { return reasons()[code] }
-
-func reasons() map[string]string {
-	return map[string]string{
-		"POLICY_DENIED":                 "A policy refused the purchase.",
-		"POLICY_AMOUNT_LIMIT":           "The amount is not within the limit that applies.",
-		"POLICY_ADMISSION_UNAVAILABLE":  "Envoy could not check whether the purchase is admitted.",
-		"POLICY_FRAUD_DECLINED":         "A fraud check declined the purchase.",
-		"POLICY_AGENT_LIMIT":            "A limit for this agent is reached.",
-		"POLICY_ACTIVE_PURCHASE_EXISTS": "Another purchase of the user is still open.",
-		"USER_DECLINED":                 "The user declined.",
-		"USER_APPROVAL_EXPIRED":         "The user did not approve in time.",
-		"USER_OTP_EXPIRED":              "The user did not enter the code in time.",
-		"USER_CANCELLED":                "The user cancelled.",
-		"USER_FUNDS_NOT_ADDED":          "The user did not add the money that was needed.",
-		"ORDER_CANCELLED_BY_AGENT":      "The agent cancelled.",
-		"ORDER_CARD_NOT_ACCEPTED":       "The merchant does not accept the card.",
-		"ORDER_CARD_DECLINED":           "The card was declined.",
-		"ORDER_OTP_FAILED":              "The code for the payment did not go through.",
-		"ORDER_PRICE_CHANGED":           "The price changed.",
-		"ORDER_OUT_OF_STOCK":            "The item is out of stock.",
-		"ORDER_CHECKOUT_FAILED":         "The checkout failed.",
-		"ORDER_CHECKOUT_BLOCKED":        "The merchant's site blocked the checkout.",
-		"ORDER_CARD_EXPIRED_UNUSED":     "The card expired without being used.",
-		"ORDER_ISSUER_UNAVAILABLE":      "The card's issuer could not be reached.",
-		"ORDER_CARD_REQUIRED":           "A card is required.",
-		"ORDER_INTEGRATION_ERROR":       "A technical fault stopped the order.",
-		"ORDER_OUTCOME_UNKNOWN":         "It is not known what became of the order.",
-		"ORDER_CONNECTION_REVOKED":      "The agent's connection was revoked.",
-	}
 }
 
 // Task says what the user has to do; "" for no task or one that is not known.

@@ -21,7 +21,9 @@ import (
 type Message struct {
 	Title   string   // what is the matter, a few words
 	Subject string   // Title with what it is about, one line
-	Lines   []string // sentences of ours
+	Lines   []string // what is the matter, in sentences of ours
+	Avoid   string   // what nobody should do; "": nothing to warn of
+	Next    string   // what comes now and whose move it is; "": nothing
 	Quotes  []Quote  // what others said, word for word
 	Facts   []Fact
 	Footer  []string // where it came from: event, revision, subscription
@@ -35,12 +37,59 @@ type Quote struct {
 	Text string
 }
 
-// Fact is a name and a value. At is set where the value is a moment.
+// Fact is a name and a value. At is set where the value is a moment. A minor one
+// is for whoever looks closer or speaks with support.
 type Fact struct {
 	Name  string
 	Value string
 	At    time.Time
+	Minor bool
 }
+
+// Text is all sentences in one line: what is the matter, what not to do, what comes.
+func (m Message) Text() string {
+	all := append([]string{}, m.Lines...)
+	for _, s := range []string{m.Avoid, m.Next} {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Reference is what Envoy's support finds the purchase by; "": nothing is known.
+func (m Message) Reference() string {
+	for _, name := range []string{factSupport, factRequest} {
+		for _, f := range m.Facts {
+			if f.Name == name {
+				return f.Name + " " + f.Value
+			}
+		}
+	}
+	return ""
+}
+
+// Major gives the facts that everybody reads, and Minor the others, in order.
+func (m Message) Major() []Fact { return m.facts(false) }
+
+// Minor gives the facts for whoever looks closer.
+func (m Message) Minor() []Fact { return m.facts(true) }
+
+func (m Message) facts(minor bool) []Fact {
+	var out []Fact
+	for _, f := range m.Facts {
+		if f.Minor == minor {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Names of the facts that support asks for.
+const (
+	factSupport = "Support reference"
+	factRequest = "Request"
+)
 
 // limits of single pieces, in UTF-16 units; sinks cut further where they must.
 const (
@@ -71,6 +120,7 @@ type Occasion struct {
 	Urgent       bool
 	Replay       bool
 	Since        time.Time // when the alarm began
+	Now          time.Time // when it is said; zero: ages are left out
 	Held         int       // changes held back since the last message
 }
 
@@ -89,6 +139,7 @@ func Of(n Occasion, loc *time.Location) Message {
 		w.m.Title, w.m.Tone = "Notification", ToneCalm
 	}
 	w.kind()
+	w.held()
 	w.footer()
 	w.m.Urgent = n.Urgent
 	return w.m
@@ -112,10 +163,21 @@ func (w *writer) fact(name, value string) {
 	}
 }
 
-func (w *writer) moment(name string, at *time.Time) {
-	if at != nil && !at.IsZero() {
-		w.m.Facts = append(w.m.Facts, Fact{Name: name, Value: Moment(*at, w.loc), At: *at})
+func (w *writer) minor(name, value string) {
+	if value != "" {
+		w.m.Facts = append(w.m.Facts, Fact{Name: name, Value: value, Minor: true})
 	}
+}
+
+func (w *writer) moment(name string, at *time.Time) {
+	if at == nil || at.IsZero() {
+		return
+	}
+	value := Moment(*at, w.loc)
+	if !w.n.Now.IsZero() {
+		value += " (" + relative(*at, w.n.Now) + ")"
+	}
+	w.m.Facts = append(w.m.Facts, Fact{Name: name, Value: value, At: *at})
 }
 
 func (w *writer) quote(by, text string) {
@@ -124,9 +186,18 @@ func (w *writer) quote(by, text string) {
 	}
 }
 
-// Moment writes a time with its zone.
+// deadline says whether a time is over already.
+func (w *writer) deadline(name string, at *time.Time) {
+	verb := " ends"
+	if at != nil && at.Before(w.n.Now) {
+		verb = " ended"
+	}
+	w.moment(name+verb, at)
+}
+
+// Moment writes a time with its zone, to the minute.
 func Moment(t time.Time, loc *time.Location) string {
-	return t.In(loc).Format("2 Jan 2006 15:04:05 MST")
+	return t.In(loc).Format("2 Jan 2006, 15:04 MST")
 }
 
 // Amount writes a sum: as Envoy displays it, else its digits. The zero Amount is "".
@@ -164,11 +235,14 @@ func (w *writer) kind() {
 	switch w.n.Kind {
 	case KindUpdate:
 		prefix = "Changed: "
+		w.lasted("This alarm has been open for ")
 	case KindRemind:
 		prefix = "Still open: "
+		w.lasted("This alarm has been open for ")
 	case KindResolve:
 		prefix = "Alarm over: "
 		w.m.Tone = resolvedTone(w.n.Event)
+		w.lasted("The alarm was open for ")
 	case KindTest:
 		prefix = "Test: "
 		w.m.Lines = append([]string{"This is a test of the sink, sent by an operator. Nothing happened."}, w.m.Lines...)
@@ -182,6 +256,23 @@ func (w *writer) kind() {
 	w.m.Subject = w.m.Title
 	if about != "" {
 		w.m.Subject += ": " + about
+	}
+}
+
+// lasted says how long the alarm is or was open.
+func (w *writer) lasted(text string) {
+	if !w.n.Since.IsZero() && !w.n.Now.IsZero() {
+		w.line(text + Age(w.n.Now.Sub(w.n.Since)) + ".")
+	}
+}
+
+// held says that the pace of the receiver, or a wait, left changes out.
+func (w *writer) held() {
+	switch {
+	case w.n.Held == 1:
+		w.line("One earlier change was held back; this is the newest.")
+	case w.n.Held > 1:
+		w.line(digits(int64(w.n.Held)) + " earlier changes were held back; this is the newest.")
 	}
 }
 
@@ -207,7 +298,4 @@ func (w *writer) footer() {
 		add("revision", digits(p.Reading.Revision))
 	}
 	add("subscription", name(w.n.Subscription))
-	if w.n.Held > 0 {
-		w.m.Footer = append(w.m.Footer, digits(int64(w.n.Held))+" more since the last message")
-	}
 }

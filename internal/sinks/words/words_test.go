@@ -3,6 +3,7 @@ package words_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,17 +13,49 @@ import (
 	"github.com/heraldbridge/herald/internal/sinks/words"
 )
 
+// enums gathers, from the published schemas, the words of every field of a name.
 func enums(t *testing.T) map[string][]string {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/enums.json")
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("../../events/testdata/schemas/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the published schemas are not there: %v", err)
 	}
-	var out map[string][]string
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
+	out := map[string][]string{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema any
+		if err := json.Unmarshal(raw, &schema); err != nil {
+			t.Fatal(err)
+		}
+		gather(schema, "", out)
 	}
 	return out
+}
+
+func gather(node any, field string, out map[string][]string) {
+	switch node := node.(type) {
+	case []any:
+		for _, inner := range node {
+			gather(inner, field, out)
+		}
+	case map[string]any:
+		list, _ := node["enum"].([]any)
+		for _, word := range list {
+			if s, ok := word.(string); ok && !slices.Contains(out[field], s) {
+				out[field] = append(out[field], s)
+			}
+		}
+		for key, inner := range node {
+			switch key {
+			case "properties", "items", "anyOf", "oneOf", "allOf":
+				key = field
+			}
+			gather(inner, key, out)
+		}
+	}
 }
 
 func situations() []events.Situation {
@@ -42,11 +75,11 @@ func monies() []events.Money {
 
 func TestEveryPublishedWordIsSaid(t *testing.T) {
 	published := enums(t)
-	if len(published["reason_code"]) < 20 || len(published["user_task"]) < 4 {
+	if len(published["reason_code"]) < 42 || len(published["rail_reason"]) < 17 || len(published["user_task"])+len(published["task"]) < 9 {
 		t.Fatalf("the published words are not there: %v", published)
 	}
 	said := map[string]string{}
-	for _, code := range published["reason_code"] {
+	for _, code := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(published["reason_code"], published["rail_reason"])))) {
 		text := words.Reason(code)
 		if text == "" || !strings.HasSuffix(text, ".") {
 			t.Errorf("reason %s is said as %q", code, text)
@@ -56,7 +89,7 @@ func TestEveryPublishedWordIsSaid(t *testing.T) {
 		}
 		said[text] = code
 	}
-	for _, task := range published["user_task"] {
+	for _, task := range slices.Concat(published["user_task"], published["task"]) {
 		for _, rail := range published["rail"] {
 			if words.Task(task, rail) == "" {
 				t.Errorf("task %s on %s is not said", task, rail)
@@ -66,10 +99,26 @@ func TestEveryPublishedWordIsSaid(t *testing.T) {
 	titles := map[string]bool{}
 	for _, s := range situations()[:10] {
 		p := words.Situation(s)
-		if p.Title == "" || p.Sentence == "" || p.Tone == "" || titles[p.Title] {
+		if p.Title == "" || !strings.HasSuffix(p.Sentence, ".") || p.Tone == "" || titles[p.Title] {
 			t.Errorf("situation %s is said as %+v", s, p)
 		}
 		titles[p.Title] = true
+		settled := s == events.SituationDone || s == events.SituationStopped
+		if next := words.Next(s); (next == "") != settled {
+			t.Errorf("what comes after %s is said as %q", s, next)
+		}
+	}
+	for _, m := range monies()[:6] {
+		p := words.Money(m)
+		if p.Title == "" || !strings.HasSuffix(p.Sentence, ".") || titles[p.Title] {
+			t.Errorf("money %s is said as %+v", m, p)
+		}
+		titles[p.Title] = true
+	}
+	for word, want := range map[string]string{"user": "the user", "agent": "the agent", "envoy": "Envoy", "nobody": "", "tomorrow": "tomorrow"} {
+		if got := words.Actor(word); got != want {
+			t.Errorf("Actor(%s) = %q", word, got)
+		}
 	}
 	if words.Reason("NEVER_HEARD_OF") != "" || words.Task("never", "") != "" {
 		t.Error("an unknown word is said as if it were known")
@@ -92,21 +141,24 @@ func TestNothingIsClaimedThatIsNotKnown(t *testing.T) {
 		"The money was returned": events.MoneyRefunded,
 		"on its way back and":    events.MoneyRefunding,
 	}
-	statuses := enums(t)["money_status"]
+	statuses := []string{"not_started", "unknown", "debited", "refund_pending", "refunded", "merchant_collects"}
 	for _, s := range situations() {
 		for _, m := range monies() {
 			for _, status := range statuses {
 				p := &events.Purchase{Situation: s, Money: m, MoneyStatus: events.MoneyStatus{Status: status}}
-				text := strings.Join(words.Of(notification(p), nil).Lines, " ")
+				text := words.Of(notification(p), nil).Text()
 				for claim, only := range claims {
 					if strings.Contains(text, claim) && m != only {
 						t.Errorf("%s, %s, %s claims %q", s, m, status, claim)
 					}
 				}
-				warned := strings.Contains(text, "Nobody should pay again or start a new purchase for it.") && strings.Contains(text, "The Envoy app will show the result.")
-				open := slices.Contains([]events.Situation{events.SituationConfirming, events.SituationNeedsSupport, events.SituationUnknown, "a_word_of_tomorrow"}, s)
+				warned := strings.Contains(text, "Nobody should pay again or start a new purchase for it.")
+				open := words.Money(m).Title == "not known" || slices.Contains([]events.Situation{events.SituationConfirming, events.SituationNeedsSupport, events.SituationUnknown, "a_word_of_tomorrow"}, s)
 				if warned != open {
 					t.Errorf("%s, %s: warned %v, want %v: %s", s, m, warned, open, text)
+				}
+				if strings.Contains(strings.ReplaceAll(strings.ToLower(text), "nobody should pay again", ""), "pay again") {
+					t.Errorf("%s, %s advises to pay again: %s", s, m, text)
 				}
 				if s == events.SituationConfirming && !strings.Contains(text, "not confirmed yet") {
 					t.Errorf("confirming does not say so: %s", text)
@@ -135,7 +187,7 @@ func TestSentencesOfSpecialCases(t *testing.T) {
 		"pay link":      {events.Purchase{Situation: events.SituationWaitingForUser, UserTask: "pay_link", Money: events.MoneyNotCharged}, "payment link", "waits for the user"},
 		"contradiction": {events.Purchase{Situation: events.SituationDone, Inconsistent: true, Money: events.MoneyUnknown}, "contradicted itself", ""},
 	} {
-		text := strings.Join(words.Of(notification(&test.p), nil).Lines, " ")
+		text := strings.Join(words.Of(notification(&test.p), nil).Lines, "\n")
 		if !strings.Contains(text, test.has) || test.not != "" && strings.Contains(text, test.not) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -154,8 +206,21 @@ func TestKindsAreTold(t *testing.T) {
 		}
 	}
 	m := words.Of(words.Occasion{Event: e, Replay: true, Held: 3, Subscription: "s"}, nil)
-	if !strings.HasPrefix(m.Subject, "Replayed: ") || !slices.Contains(m.Footer, "3 more since the last message") {
-		t.Errorf("a replay is told as %q, %v", m.Subject, m.Footer)
+	if !strings.HasPrefix(m.Subject, "Replayed: ") || !slices.Contains(m.Lines, "3 earlier changes were held back; this is the newest.") {
+		t.Errorf("a replay is told as %q, %v", m.Subject, m.Lines)
+	}
+	if m := words.Of(words.Occasion{Event: e, Held: 1}, nil); !slices.Contains(m.Lines, "One earlier change was held back; this is the newest.") {
+		t.Errorf("one held back is told as %v", m.Lines)
+	}
+	begun := e.Purchase.SituationSince
+	for kind, line := range map[words.Kind]string{
+		words.KindEvent: "It has stood like this for 24 minutes.", words.KindRemind: "This alarm has been open for 1 hour and 24 minutes.",
+		words.KindResolve: "The alarm was open for 1 hour and 24 minutes.",
+	} {
+		m := words.Of(words.Occasion{Kind: kind, Event: e, Since: begun.Add(-time.Hour), Now: begun.Add(24 * time.Minute)}, nil)
+		if !slices.Contains(m.Lines, line) {
+			t.Errorf("%s does not say %q: %v", kind, line, m.Lines)
+		}
 	}
 }
 
@@ -204,8 +269,43 @@ func TestMomentsFollowTheZone(t *testing.T) {
 	zone := time.FixedZone("IST", 19800)
 	e := events.Samples()[3]
 	for _, f := range words.Of(words.Occasion{Event: e}, zone).Facts {
-		if !f.At.IsZero() && !strings.HasSuffix(f.Value, " IST") {
+		if !f.At.IsZero() && f.Value != f.At.In(zone).Format("2 Jan 2006, 15:04")+" IST" {
 			t.Errorf("%s is %q", f.Name, f.Value)
 		}
+	}
+}
+
+func TestAges(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "less than a minute", 59 * time.Second: "less than a minute", time.Minute: "1 minute", 61 * time.Minute: "1 hour and 1 minute",
+		2 * time.Hour: "2 hours", 24 * time.Hour: "1 day", 50 * time.Hour: "2 days and 2 hours", 1<<63 - 1: "106751 days and 23 hours",
+	} {
+		if got := words.Age(d); got != want {
+			t.Errorf("Age(%v) = %q, want %q", d, got, want)
+		}
+	}
+	e := events.Samples()[3]
+	by := *e.Purchase.Deadlines.NextBy
+	for now, want := range map[time.Time]string{by.Add(-time.Hour): "(in 1 hour)", by.Add(10 * time.Minute): "(10 minutes ago)"} {
+		found := false
+		for _, f := range words.Of(words.Occasion{Event: e, Now: now}, nil).Facts {
+			found = found || strings.HasPrefix(f.Name, "Envoy's time end") && strings.HasSuffix(f.Value, want)
+		}
+		if !found {
+			t.Errorf("the deadline does not say %q", want)
+		}
+	}
+}
+
+// Operators are told what support asks for; where there is none, nothing speaks of it.
+func TestSupportReference(t *testing.T) {
+	p := &events.Purchase{Situation: events.SituationNeedsSupport, Money: events.MoneyUnknown, Unsettled: true}
+	if m := words.Of(notification(p), nil); strings.Contains(m.Text(), "reference") || len(m.Minor()) != 0 {
+		t.Errorf("a reference is spoken of: %s", m.Text())
+	}
+	p.Support = events.Support{Ref: "EV-72Z0SF"}
+	m := words.Of(notification(p), nil)
+	if !strings.Contains(m.Next, "give the reference below") || len(m.Minor()) != 1 || m.Minor()[0].Value != "EV-72Z0SF" || m.Reference() != "Support reference EV-72Z0SF" {
+		t.Errorf("the reference is missing: %s %v", m.Next, m.Minor())
 	}
 }
