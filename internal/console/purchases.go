@@ -52,7 +52,9 @@ func summarize(env events.Envelope, now time.Time) Summary {
 		EventID: env.Event.ID, ChainRoot: p.ChainRoot, UpdatedAt: p.UpdatedAt, Stored: env.Stored, Sequence: env.Sequence,
 		Attention: p.Unsettled || p.Situation == events.SituationConfirming || p.Situation == events.SituationNeedsSupport,
 	}
-	if name, at, ok := events.NextDeadline(env.Event, now); ok {
+	if p.Overdue != nil {
+		s.Deadline, s.DeadlineAt = p.Overdue.Deadline, &p.Overdue.At
+	} else if name, at, ok := events.NextDeadline(env.Event, now); ok {
 		s.Deadline, s.DeadlineAt = name, &at
 	}
 	return s
