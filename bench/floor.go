@@ -38,6 +38,10 @@ type floor struct {
 	running sync.WaitGroup
 	cancel  context.CancelFunc
 	consume jetstream.ConsumeContext
+	holder  *http.Transport
+	holding context.Context //nolint:containedctx // of all holds, which outlive the request that opens them
+
+	complain sync.Once // thousands of holds can fail at once, for the same reason
 }
 
 func newFloorRole(context.Context) (map[string]handler, func(), error) {
@@ -83,61 +87,52 @@ func (f *floor) close() {
 
 type holdArgs struct {
 	Envoy     string `json:"envoy"`
+	From      int    `json:"from"` // the first purchase
 	Purchases int    `json:"purchases"`
 	// Publish decodes what a hold brings and publishes it; otherwise the reply is
 	// read and dropped.
 	Publish bool `json:"publish"`
 }
 
-// openEvery spaces the first reads: net/http dials once for each request that
-// finds no free stream.
-const (
-	openEvery = 10 * time.Millisecond
-	openAtA   = 100
-)
-
-// hold keeps one read held for each purchase, each in a goroutine.
+// hold keeps one read held for each of some purchases, each in a goroutine.
 func (f *floor) hold(ctx context.Context, a holdArgs) (any, error) {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
+	if f.holder == nil {
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		f.holder = &http.Transport{Protocols: protocols, DisableCompression: true}
+		f.holding, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	}
 	url := a.Envoy + "/tools/get_purchase_status"
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f.cancel = cancel
-	pace := time.NewTicker(openEvery)
-	defer pace.Stop()
-	for i := range a.Purchases {
-		f.running.Go(func() { f.follow(running, transport, url, purchaseID(i), a.Publish) })
-		if i%openAtA == openAtA-1 {
-			<-pace.C
-		}
+	for i := a.From; i < a.From+a.Purchases; i++ {
+		f.running.Go(func() { f.follow(f.holding, url, purchaseID(i), a.Publish) })
 	}
 	return nil, nil
 }
 
-func (f *floor) follow(ctx context.Context, rt http.RoundTripper, url, id string, publish bool) {
+// follow reads one purchase until ctx ends.
+func (f *floor) follow(ctx context.Context, url, id string, publish bool) {
 	for revision := int64(1); ctx.Err() == nil; {
 		ask := fmt.Appendf(nil, `{"purchase":%q,"after_revision":%d,"wait_seconds":45}`, id, revision)
-		next, err := f.once(ctx, rt, url, ask, publish)
+		next, err := f.once(ctx, url, ask, publish)
 		switch {
 		case err == nil:
 			revision = max(revision, next)
 		case ctx.Err() == nil:
-			f.log.Error("hold", "error", err)
+			f.complain.Do(func() { f.log.Error("hold", "error", err) })
 			return
 		}
 	}
 }
 
 // once makes one held read and publishes what it brings.
-func (f *floor) once(ctx context.Context, rt http.RoundTripper, url string, ask []byte, publish bool) (int64, error) {
+func (f *floor) once(ctx context.Context, url string, ask []byte, publish bool) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(ask))
 	if err != nil {
 		return 0, err
 	}
 	req.Header.Set("Authorization", "Bearer bench-bearer-token-of-an-agent")
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := rt.RoundTrip(req)
+	resp, err := f.holder.RoundTrip(req)
 	if err != nil {
 		return 0, err
 	}

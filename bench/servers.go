@@ -20,7 +20,7 @@ import (
 const (
 	natsModule  = "github.com/nats-io/nats-server/v2"
 	readyWithin = 30 * time.Second
-	pollEvery   = 10 * time.Millisecond
+	pollEvery   = 2 * time.Millisecond
 )
 
 // server is a process that is not ours.
