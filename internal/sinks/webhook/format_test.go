@@ -100,8 +100,8 @@ func TestHeadersOfTries(t *testing.T) {
 	send(t, s, n)
 	r := hook.Received()
 	for i, want := range []map[string]string{
-		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790685000", "Herald-Attempt": "1", "Herald-Replay": "", "Herald-Kind": "", "Traceparent": e.TraceParent},
-		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790685060", "Herald-Attempt": "2", "Herald-Replay": "1"},
+		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790687100", "Herald-Attempt": "1", "Herald-Replay": "", "Herald-Kind": "", "Traceparent": e.TraceParent},
+		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790687160", "Herald-Attempt": "2", "Herald-Replay": "1"},
 		{"Webhook-Id": e.ID + "-remind-3", "Herald-Kind": "remind"},
 	} {
 		for name, value := range want {
