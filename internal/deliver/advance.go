@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -241,15 +242,34 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 // notification builds what the sink is given. It sees nothing personal that it
 // may not have, neither in the event nor in the document.
 func (s *shift) notification(ln *lane, it *item, d route.Decision) (sinks.Notification, error) {
-	event := events.ForSink(it.msg.Event, s.o.Personal)
-	raw, err := events.Encode(event)
+	event, raw, err := s.document(it.msg.Envelope)
 	if err != nil {
-		return sinks.Notification{}, fmt.Errorf("encode event: %w", err)
+		return sinks.Notification{}, err
 	}
-	return sinks.Notification{
+	n := sinks.Notification{
 		Kind: kind(d.Action), Event: event, Raw: raw, Subscription: d.Subscription, Urgent: d.Urgent, Since: d.Since,
 		Thread: ln.rec.standing.Thread, Attempt: ln.rec.standing.Tries[it.eventID()].Count + 1, Held: ln.rec.held,
-	}, nil
+	}
+	if d.Action == route.ActionRemind {
+		// A failed try leaves the count in the standing as it was, so a retry has the same.
+		n.Reminded = d.Standing.Alarms[d.Subscription].Reminded
+	}
+	return n, nil
+}
+
+// document is the event without what the sink may not have, and its document:
+// the stored bytes where nothing had to go, since writing them anew costs more
+// than all else that is done here.
+func (s *shift) document(env events.Envelope) (events.Event, []byte, error) {
+	event := events.ForSink(env.Event, s.o.Personal)
+	if env.Raw != nil && reflect.DeepEqual(event.Purchase, env.Event.Purchase) {
+		return event, env.Raw, nil
+	}
+	raw, err := events.Encode(event)
+	if err != nil {
+		return event, nil, fmt.Errorf("encode event: %w", err)
+	}
+	return event, raw, nil
 }
 
 func kind(a route.Action) sinks.Kind {

@@ -1,0 +1,66 @@
+package deliver
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks"
+)
+
+// A receiver drops repeats by the number of the reminder, so that it must be the
+// same over the tries of one and another for the next.
+func TestRemindersAreNumbered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := alarmed(t)
+		fails := 2
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Kind == sinks.KindRemind && n.Reminded == 2 && fails > 0 {
+				fails--
+				return errServer
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationConfirming))
+		pass(2 * time.Hour)
+		stop()
+		var got []int
+		for _, tr := range w.sink.tried() {
+			got = append(got, tr.n.Reminded)
+		}
+		if want := []int{0, 1, 2, 2, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("reminders %v, want %v", got, want)
+		}
+	})
+}
+
+// Where nothing has to go, the sink gets the very bytes that are stored.
+func TestStoredDocumentGoesOutAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		plain, personal := event("pur_a", 1, events.SituationWorking), event("pur_b", 1, events.SituationWorking)
+		personal.Purchase.Merchant.URL = "https://shop.example.test/red-shoes"
+		w.stream.publish(plain)
+		w.stream.publish(personal)
+		_, stop := w.run()
+		pass(time.Second)
+		stop()
+		for _, a := range w.sink.accepted {
+			stored := w.stream.msgs[0].Raw
+			if a.n.Event.Subject == "pur_b" {
+				stored = w.stream.msgs[1].Raw
+			}
+			same := len(a.n.Raw) > 0 && &a.n.Raw[0] == &stored[0]
+			if same != (a.n.Event.Subject == "pur_a") || bytes.Contains(a.n.Raw, []byte("red-shoes")) {
+				t.Errorf("%s: the stored bytes: %v, %s", a.n.Event.Subject, same, a.n.Raw)
+			}
+		}
+		if len(w.sink.accepted) != 2 {
+			t.Errorf("%d accepted", len(w.sink.accepted))
+		}
+	})
+}
