@@ -33,8 +33,9 @@ const shortest = 6
 // files in connections_dir.
 func (v *vault) Secrets(ctx context.Context) (known []console.Secret, unread []string) {
 	sources := map[string]secret.Source{}
-	collect(reflect.ValueOf(v.app.Config), sources)
-	if all, err := v.app.Config.AllConnections(); err == nil {
+	cfg := v.app.wiring().cfg // the one in force, also after a reload
+	collect(reflect.ValueOf(cfg), sources)
+	if all, err := cfg.AllConnections(); err == nil {
 		collect(reflect.ValueOf(all), sources)
 	} else {
 		unread = append(unread, "connections_dir")
