@@ -45,6 +45,7 @@ type App struct {
 	ready    chan struct{}
 	addr     string
 	notices  sync.WaitGroup // notices being published
+	paces    paces
 }
 
 // wiring is what is made of a configuration. A reload makes another one.

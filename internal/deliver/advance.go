@@ -181,7 +181,7 @@ func (s *shift) enqueue(ln *lane) {
 func (s *shift) pump() {
 	for len(s.ready) > 0 && s.sending < s.o.Concurrency && s.ending == nil && s.owned.Err() == nil {
 		now, at := time.Now(), 0
-		if now.Before(s.nextSend) || !s.mayStart(now) {
+		if now.Before(s.o.Pace.free()) || !s.mayStart(now) {
 			return
 		}
 		probe := !s.l.breaker.closed()
@@ -229,13 +229,14 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 		s.touch(ln)
 		return
 	}
+	if !s.o.Pace.take(time.Now()) { // another sink of the same receiver was faster
+		s.enqueue(ln)
+		return
+	}
 	it.plan = d
 	ln.busy = true
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
-	if s.o.MaxRate > 0 {
-		s.nextSend = time.Now().Add(time.Duration(float64(time.Second) / s.o.MaxRate))
-	}
 	go s.send(ln, it, n, probe) // waited for by loop, which ends when nothing is being sent
 }
 

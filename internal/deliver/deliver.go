@@ -117,6 +117,7 @@ type Options struct {
 
 	Concurrency int             // sends at once; zero: 1
 	MaxRate     float64         // sends per second; zero: no limit
+	Pace        *Pace           // shared with the loops of other sinks; nil: one of its own, by MaxRate
 	Schedule    []time.Duration // waits between the tries of a message; nil: DefaultSchedule
 	Jitter      float64         // part of a wait by which it is spread to either side
 	// NewestOnly: of a purchase only the newest event is told; for people, not machines.
@@ -186,6 +187,9 @@ func New(o Options) (*Loop, error) {
 		return nil, errors.New("build delivery loop: subscriptions and the stream's age are needed")
 	}
 	o.Concurrency = max(o.Concurrency, 1)
+	if o.Pace == nil {
+		o.Pace = NewPace(o.MaxRate)
+	}
 	if o.Schedule == nil {
 		o.Schedule = DefaultSchedule()
 	}

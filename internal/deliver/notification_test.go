@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/route"
 	"github.com/heraldbridge/herald/internal/sinks"
 )
 
@@ -61,6 +62,43 @@ func TestStoredDocumentGoesOutAsItIs(t *testing.T) {
 		}
 		if len(w.sink.accepted) != 2 {
 			t.Errorf("%d accepted", len(w.sink.accepted))
+		}
+	})
+}
+
+// Two sinks of one channel keep one pace together.
+func TestSharedPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newWorld(t), newWorld(t)
+		b.o.Name = "ops2"
+		set, err := route.Compile([]route.Spec{{Name: "all", Match: "true", Sinks: []string{"ops", "ops2"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.o.Pace = NewPace(1)
+		b.o.Pace, b.o.Set = a.o.Pace, set
+		b.store.data["ops2/"+sinkKey] = b.store.data["ops/"+sinkKey]
+		for i := range int64(5) {
+			a.stream.publish(event("pur_a", i, events.SituationWorking))
+			b.stream.publish(event("pur_b", i, events.SituationWorking))
+		}
+		_, stopA := a.run()
+		_, stopB := b.run()
+		pass(time.Minute)
+		stopA()
+		stopB()
+		var at []time.Time
+		for _, tr := range slices.Concat(a.sink.tried(), b.sink.tried()) {
+			at = append(at, tr.at)
+		}
+		slices.SortFunc(at, time.Time.Compare)
+		for i := 1; i < len(at); i++ {
+			if d := at[i].Sub(at[i-1]); d < time.Second {
+				t.Errorf("sends %d and %d are %s apart", i-1, i, d)
+			}
+		}
+		if len(at) != 10 || at[9].Sub(at[0]) > 12*time.Second {
+			t.Errorf("%d sends in %s", len(at), at[len(at)-1].Sub(at[0]))
 		}
 	})
 }

@@ -49,7 +49,6 @@ type shift struct {
 	newest   uint64 // highest sequence seen by rebuild
 	frontier uint64 // highest sequence that arrived
 	heard    time.Time
-	nextSend time.Time
 	ending   error
 	silenced []events.Silence
 	silences route.Silences
@@ -275,10 +274,10 @@ func (s *shift) untilNext() time.Duration {
 	case b.closed():
 		sooner(s.waits.next())
 		if len(s.ready) > 0 && s.sending < s.o.Concurrency {
-			sooner(s.nextSend)
+			sooner(s.o.Pace.free())
 		}
 	case b.state == StateDown && !b.probing && (len(s.ready) > 0 || s.waits.len() > 0):
-		sooner(latest(b.next, s.nextSend))
+		sooner(latest(b.next, s.o.Pace.free()))
 	}
 	for _, at := range s.delayed {
 		sooner(at)
