@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 const (
@@ -143,6 +144,8 @@ func awaitRedis(ctx context.Context, url string) error {
 	if err != nil {
 		return errors.New("parse redis url: not of the form redis://host:port/db")
 	}
+	redis.SetLogger(&logging.VoidLogger{}) // dials that fail before the server listens are no news
+	opts.DialerRetries, opts.MaxRetries = 1, -1
 	c := redis.NewClient(opts)
 	defer func() { _ = c.Close() }()
 	return await(ctx, readyWithin, "wait for redis", func() error { return c.Ping(ctx).Err() })

@@ -166,7 +166,7 @@ func (w *world) fill(ctx context.Context, c crowd) error {
 	if err != nil {
 		return err
 	}
-	return awaitHeld(ctx, w.heraldEnvoy, c.purchases)
+	return c.awaitHeld(ctx, w.heraldEnvoy, c.purchases)
 }
 
 // fillFloor opens the floor's holds a few at a time: net/http dials once for each
@@ -179,23 +179,28 @@ func (w *world) fillFloor(ctx context.Context, c crowd, url string) error {
 		if err := w.floor.call(ctx, "hold", a, nil); err != nil {
 			return err
 		}
-		if err := awaitHeld(ctx, w.floorEnvoy, a.From+a.Purchases); err != nil {
+		if err := c.awaitHeld(ctx, w.floorEnvoy, a.From+a.Purchases); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitHeld waits until nearly all of so many purchases are held: a few are
-// always between two holds.
-func awaitHeld(ctx context.Context, envoy *part, count int) error {
+// awaitHeld waits until nearly all of so many purchases are held. Some are always
+// between two holds: the product pauses for up to a second when one has ended.
+func (c crowd) awaitHeld(ctx context.Context, envoy *part, count int) error {
+	turnover := 45 * time.Second
+	if c.longest > 0 {
+		turnover = c.longest
+	}
+	between := 1 + int(float64(count)*1.2/turnover.Seconds())
 	limit := time.Minute + time.Duration(count)*10*time.Millisecond
 	return await(ctx, limit, "open holds", func() error {
 		n := 0
 		if err := envoy.call(ctx, "held", struct{}{}, &n); err != nil {
 			return err
 		}
-		if n < count-count/100 {
+		if n < count-between {
 			return fmt.Errorf("%d of %d are held", n, count)
 		}
 		return nil
