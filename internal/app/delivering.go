@@ -84,7 +84,7 @@ func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *st
 		Name: s.cfg.Name, Sink: s.sink, Source: newSource(st.bus, s),
 		Standings: st.state, Graveyard: st.bus, Leases: st.leases, Audit: st.bus.Audit, Silences: silences,
 		Notify: a.notify(ctx, st, s.cfg.Name), Set: w.routes, Personal: s.personal,
-		Latest:      st.bus.Last,
+		Latest: st.bus.Last, Serve: a.serveWishes(st.bus, s.cfg.Name),
 		Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Pace: a.paces.of(s.cfg), Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
 		NewestOnly: s.newestOnly, StreamCreated: st.bus.StreamID,
 		Grace: time.Duration(a.Config.ShutdownGrace), Log: a.Log.With("sink", s.cfg.Name), Metrics: a.registry,

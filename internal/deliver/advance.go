@@ -25,6 +25,11 @@ func (s *shift) advance(ln *lane) {
 		st := &ln.rec.standing
 		try := st.Tries[it.eventID()]
 		switch {
+		case it.ask != nil && s.o.NewestOnly && ln.newer(it):
+			s.answer(ln, it, WishResult{Status: WishRefused, Problem: notNewest})
+		case it.ask != nil:
+			s.enqueue(ln)
+			return
 		case s.said(ln, it):
 			s.absorb(ln, it)
 		case it.bury != nil:
@@ -36,7 +41,7 @@ func (s *shift) advance(ln *lane) {
 			s.settle(ln, it, OutcomeSkipped, "older than the sink", false)
 		case s.o.NewestOnly && ln.newer(it):
 			s.collapse(ln, it)
-		case try.Count >= patience && len(ln.items) > 1 && !it.timer:
+		case try.Count >= patience && ln.waited(it) && !it.timer:
 			it.bury = s.deadLetter(it, CauseSuperseded, try.Last, try)
 		case it.out:
 			s.stepBehind(ln, it)
@@ -139,7 +144,7 @@ func (s *shift) collapse(ln *lane, it *item) {
 func (s *shift) stepBehind(ln *lane, head *item) {
 	delay := max(time.Until(head.due), 0) + stepBack
 	for _, it := range ln.items[1:] {
-		if it.out || it.timer {
+		if it.out || it.ours() {
 			continue
 		}
 		s.handOut(it, delay)
@@ -214,18 +219,8 @@ func (s *shift) probe() int {
 
 // start sends what the lane's oldest item is worth now.
 func (s *shift) start(ln *lane, it *item, probe bool) {
-	if it.bury != nil || it.out || s.o.NewestOnly && ln.newer(it) {
-		s.touch(ln)
-		return
-	}
-	d := s.decide(ln, it)
-	if d.Err != nil || !d.Action.Told() { // time has passed since it was planned
-		s.touch(ln)
-		return
-	}
-	n, err := s.notification(ln, it, d)
-	if err != nil {
-		it.bury = s.deadLetter(it, CauseUndecodable, err.Error(), ln.rec.standing.Tries[it.eventID()])
+	n, ok := s.prepare(ln, it)
+	if !ok {
 		s.touch(ln)
 		return
 	}
@@ -233,11 +228,35 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 		s.enqueue(ln)
 		return
 	}
-	it.plan = d
 	ln.busy = true
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
 	go s.send(ln, it, n, probe) // waited for by loop, which ends when nothing is being sent
+}
+
+// prepare builds the notification of an item, unless time has passed since it was
+// planned and there is nothing to tell now.
+func (s *shift) prepare(ln *lane, it *item) (n sinks.Notification, ok bool) {
+	if it.bury != nil || it.out || s.o.NewestOnly && ln.newer(it) {
+		return n, false
+	}
+	var err error
+	if it.ask != nil {
+		if n, err = s.replay(ln, it); err != nil {
+			s.answer(ln, it, WishResult{Status: WishRefused, Problem: err.Error()})
+		}
+		return n, err == nil
+	}
+	d := s.decide(ln, it)
+	if d.Err != nil || !d.Action.Told() {
+		return n, false
+	}
+	if n, err = s.notification(ln, it, d); err != nil {
+		it.bury = s.deadLetter(it, CauseUndecodable, err.Error(), ln.rec.standing.Tries[it.eventID()])
+		return n, false
+	}
+	it.plan = d
+	return n, true
 }
 
 // notification builds what the sink is given. It sees nothing personal that it

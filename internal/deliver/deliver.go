@@ -111,7 +111,10 @@ type Options struct {
 	// Latest gives the newest event of a purchase at a connection, with its stream
 	// sequence. A NewestOnly sink asks it before each send; nil: it knows of what is
 	// in hand only.
-	Latest   func(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+	Latest func(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+	// Serve runs while the loop owns its sink: who answers wishes listens there and
+	// calls Do. It returns soon after ctx has ended; nil: nobody asks.
+	Serve    func(ctx context.Context, l *Loop)
 	Set      *route.Set
 	Personal []string // personal fields that this sink may have
 
@@ -171,6 +174,7 @@ type Loop struct {
 	metrics *metrics
 	breaker *breaker
 	resume  chan struct{}
+	asks    chan *ask
 
 	mu     sync.Mutex
 	status Status
@@ -208,7 +212,7 @@ func New(o Options) (*Loop, error) {
 		return nil, err
 	}
 	return &Loop{
-		o: o, metrics: m, breaker: newBreaker(), resume: make(chan struct{}, 1),
+		o: o, metrics: m, breaker: newBreaker(), resume: make(chan struct{}, 1), asks: make(chan *ask),
 		status: Status{Name: o.Name, State: StateWaiting, Since: time.Now()},
 	}, nil
 }

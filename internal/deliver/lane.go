@@ -17,7 +17,11 @@ type item struct {
 	due   time.Time // of one that is out: when it should be back
 	bury  *events.DeadLetter
 	plan  route.Decision // of the try under way
+	ask   *ask           // a wish rather than a message; nil: none
 }
+
+// ours reports whether the item is not a message of the stream in hand.
+func (it *item) ours() bool { return it.timer || it.ask != nil }
 
 // subject is what the item is about, for telling newer from older.
 func (it *item) subject() string { return it.msg.Subject }
@@ -42,7 +46,7 @@ type lane struct {
 // find gives the item of a message that came again.
 func (ln *lane) find(seq uint64) *item {
 	for _, it := range ln.items {
-		if it.msg.Sequence == seq && !it.timer {
+		if it.msg.Sequence == seq && !it.ours() {
 			return it
 		}
 	}
@@ -65,6 +69,11 @@ func (ln *lane) drop(it *item) {
 	if i := slices.Index(ln.items, it); i >= 0 {
 		ln.items = slices.Delete(ln.items, i, i+1)
 	}
+}
+
+// waited reports whether another event of the stream waits for this one.
+func (ln *lane) waited(it *item) bool {
+	return slices.ContainsFunc(ln.items, func(o *item) bool { return o != it && o.ask == nil })
 }
 
 // newer reports whether the lane holds a newer event of the same purchase, which

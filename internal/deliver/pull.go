@@ -58,7 +58,7 @@ func (s *shift) handBack() {
 	var rest []*item
 	for _, ln := range s.lanes {
 		for _, it := range ln.items {
-			if !it.out && !it.timer {
+			if !it.out && !it.ours() {
 				rest = append(rest, it)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/backoff"
@@ -64,6 +65,14 @@ func (l *Loop) acquire(ctx context.Context) (context.Context, func(), error) {
 
 // own serves the sink for as long as the lease holds and ctx lasts.
 func (l *Loop) own(ctx, owned context.Context) {
+	if l.o.Serve != nil {
+		serving, stop := context.WithCancel(ctx)
+		var beside sync.WaitGroup
+		beside.Go(func() { l.o.Serve(serving, l) })
+		defer beside.Wait()
+		defer stop()
+		defer context.AfterFunc(owned, stop)()
+	}
 	wait := backoff.Policy{Base: time.Second, Max: 15 * time.Second, Rand: l.o.Rand}
 	b := &book{
 		sink: l.o.Name, store: l.o.Standings, records: map[string]*record{}, dirty: map[string]*record{},

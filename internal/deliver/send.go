@@ -47,7 +47,8 @@ type result struct {
 	receipt sinks.Receipt
 	err     error
 	probe   bool
-	newer   bool // not sent: the stream holds a newer event of the purchase
+	newer   bool   // not sent: the stream holds a newer event of the purchase
+	stale   string // a replay that was not sent: why
 	burial  bool
 	took    time.Duration
 }
@@ -56,12 +57,15 @@ type result struct {
 func (s *shift) send(ln *lane, it *item, n sinks.Notification, probe bool) {
 	r := result{ln: ln, it: it, n: n, probe: probe}
 	begun := time.Now()
-	if s.o.NewestOnly && s.o.Latest != nil && !it.timer && n.Event.Purchase != nil {
+	if it.ask != nil && it.ask.Kind == WishReplay {
+		r.stale = s.stale(s.sendCtx, n.Event)
+	}
+	if s.o.NewestOnly && s.o.Latest != nil && !it.ours() && n.Event.Purchase != nil {
 		newest, seq, err := s.o.Latest(s.sendCtx, n.Event.Purchase.Connection, n.Event.Subject)
 		// Not knowing is no reason to be silent.
 		r.newer = err == nil && newest != nil && seq > it.msg.Sequence && replaces(*newest)
 	}
-	if !r.newer {
+	if !r.newer && r.stale == "" {
 		r.receipt, r.err = s.try(n)
 	}
 	r.took = time.Since(begun)
@@ -86,10 +90,10 @@ func (s *shift) finish(r result) {
 	s.sending--
 	r.ln.busy = false
 	s.touch(r.ln)
-	if s.owned.Err() != nil {
-		return // somebody else's now: nothing is recorded
-	}
 	switch {
+	case r.it.ask != nil:
+		s.finishWish(r)
+	case s.owned.Err() != nil: // somebody else's now: nothing is recorded
 	case r.burial:
 		s.finishBurial(r)
 	case r.newer:
@@ -136,15 +140,22 @@ func (s *shift) well(probe bool) {
 	}
 }
 
+// failureOf is what a sink's error says; one that is no Failure is temporary.
+func failureOf(err error) *sinks.Failure {
+	var f *sinks.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	f = &sinks.Failure{Verdict: sinks.Temporary, Reason: sinks.ReasonProtocol, Err: err}
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.Reason = sinks.ReasonTimeout
+	}
+	return f
+}
+
 // failed decides what a failure means for the message and for the sink.
 func (s *shift) failed(r result) {
-	var f *sinks.Failure
-	if !errors.As(r.err, &f) {
-		f = &sinks.Failure{Verdict: sinks.Temporary, Reason: sinks.ReasonProtocol, Err: r.err}
-		if errors.Is(r.err, context.DeadlineExceeded) {
-			f.Reason = sinks.ReasonTimeout
-		}
-	}
+	f := failureOf(r.err)
 	s.l.metrics.failures.WithLabelValues(string(f.Reason)).Inc()
 	s.l.note(func(st *Status) { st.Failure = f.Error() })
 	before := s.l.breaker.state

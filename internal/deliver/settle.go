@@ -23,12 +23,12 @@ func (s *shift) settle(ln *lane, it *item, outcome, reason string, remember bool
 	if !st.Stream.Equal(s.book.created) {
 		st.Stream, st.Settled = s.book.created, 0
 	}
-	if !it.timer { // its message has settled, or has still to come and be decided as news
+	if !it.ours() { // its message has settled, or has still to come and be decided as news
 		st.Settled = max(st.Settled, it.msg.Sequence)
 	}
 	s.forgetTries(ln, it)
 	if !remember {
-		if !it.out && !it.timer {
+		if !it.out && !it.ours() {
 			s.acknowledge(it)
 		}
 		s.release(ln, it)
@@ -36,7 +36,7 @@ func (s *shift) settle(ln *lane, it *item, outcome, reason string, remember bool
 	}
 	ln.busy = true
 	s.book.dirty[ln.key] = ln.rec
-	s.jobs = append(s.jobs, job{ln: ln, it: it, ack: !it.out && !it.timer})
+	s.jobs = append(s.jobs, job{ln: ln, it: it, ack: !it.out && !it.ours()})
 }
 
 // record writes a lane's standing before the lane goes on.
@@ -89,7 +89,7 @@ func (s *shift) flush() {
 // acknowledge tells the stream that a message is done. One that is not heard
 // comes again and is absorbed.
 func (s *shift) acknowledge(it *item) {
-	if s.owned.Err() != nil || it.timer {
+	if s.owned.Err() != nil || it.ours() {
 		return
 	}
 	if err := it.msg.Handle.Ack(); err != nil {
@@ -99,7 +99,7 @@ func (s *shift) acknowledge(it *item) {
 
 // release lets an item go.
 func (s *shift) release(ln *lane, it *item) {
-	if !it.out && !it.timer {
+	if !it.out && !it.ours() {
 		s.inHand--
 	}
 	ln.drop(it)

@@ -45,6 +45,7 @@ type shift struct {
 	inHand   int
 	granted  int // messages that the puller may still bring
 	settled  int
+	asked    int    // wishes that are not answered
 	boundary uint64 // up to here a new sink skips what is settled
 	newest   uint64 // highest sequence seen by rebuild
 	frontier uint64 // highest sequence that arrived
@@ -82,6 +83,7 @@ func (s *shift) run(ctx context.Context) error {
 	stopPull()
 	beside.Wait()
 	s.cancelSend()
+	s.turnAway()
 	s.handBack() //nolint:contextcheck // ctx has ended; what is left is done under the ownership
 	s.show()
 	return s.ending
@@ -116,6 +118,8 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 			s.finish(r)
 		case <-s.l.resume:
 			s.wake()
+		case a := <-s.asks():
+			s.wished(a)
 		case <-alive.C:
 			s.keep()
 		case <-timer.C:
@@ -303,7 +307,7 @@ func (s *shift) keep() {
 	}
 	for _, ln := range s.lanes {
 		for _, it := range ln.items {
-			if it.timer || it.out {
+			if it.ours() || it.out {
 				continue
 			}
 			if err := it.msg.Handle.InProgress(); err != nil {
