@@ -164,8 +164,8 @@ function cells(p) {
   const until = p.overdue ? "overdue" : p.deadline_at ? (due > 0 ? span(due) + " left" : "overdue") : p.terminal ? "" : "on " + (p.waiting_on || "nobody");
   return [
     badge(p.situation, tone(p.situation, p.unsettled)),
-    h("span", {}, p.merchant || "unknown merchant"),
-    h("span", { class: "right" }, p.amount || "–"),
+    h("span", { class: "merchant" }, p.merchant || "unknown merchant"),
+    h("span", { class: "amount right" }, p.amount || "–"),
     h("span", { class: "id", title: p.id }, p.id),
     h("span", { class: "money" }, "money " + words(p.money)),
     h("span", { class: "since" }, p.attention || !until ? "for " + span(Date.now() - new Date(p.situation_since || p.stored)) : until),

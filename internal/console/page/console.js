@@ -88,8 +88,10 @@ export function span(ms) {
 export function when(text) {
   if (!text) return "–";
   const at = new Date(text);
-  return h("time", { datetime: text, title: at.toLocaleString() }, span(Date.now() - at));
+  return h("time", { datetime: text, title: at.toLocaleString() }, past(Date.now() - at));
 }
+
+const past = (ms) => ms < 0 ? span(ms) : span(ms) + " ago";
 
 export function tone(situation, unsettled) {
   if (situation === "needs_support") return "bad";
