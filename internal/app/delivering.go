@@ -80,8 +80,9 @@ func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *st
 	for _, d := range s.cfg.Retry.Schedule {
 		schedule = append(schedule, time.Duration(d))
 	}
+	k := a.keysOf(ctx, w, s)
 	return deliver.Options{
-		Name: s.cfg.Name, Sink: s.sink, Source: newSource(st.bus, s),
+		Name: s.cfg.Name, Sink: k, Changed: k.changed, Source: newSource(st.bus, s),
 		Standings: st.state, Graveyard: st.bus, Leases: st.leases, Audit: st.bus.Audit, Silences: silences,
 		Notify: a.notify(ctx, st, s.cfg.Name), Set: w.routes, Personal: s.personal,
 		Latest: st.bus.Last, Serve: a.serveWishes(st.bus, s.cfg.Name),

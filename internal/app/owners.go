@@ -1,10 +1,19 @@
 package app
 
 import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/deliver"
+	"github.com/heraldbridge/herald/internal/secret"
+	"github.com/heraldbridge/herald/internal/sinks"
 )
 
 // slackRate is how many messages a second Slack takes for one channel, by its
@@ -44,4 +53,87 @@ func (p *paces) of(s config.Sink) *deliver.Pace {
 		p.byKey[key] = deliver.NewPace(key.rate)
 	}
 	return p.byKey[key]
+}
+
+// keys follow the secrets of one sink, for the pause that a refused one causes.
+type keys struct {
+	name    string
+	log     *slog.Logger
+	sources []secret.Source
+	// rebuild makes the sink anew, where it was built from values; nil: it reads its
+	// secrets itself.
+	rebuild func(ctx context.Context) (sinks.Sink, error)
+	sink    atomic.Pointer[sinks.Sink]
+
+	mu   sync.Mutex
+	last [sha256.Size]byte
+}
+
+// keysOf reads the sink's secrets as they are now.
+func (a *App) keysOf(ctx context.Context, w *wiring, s builtSink) *keys {
+	k := &keys{name: s.cfg.Name, log: a.Log}
+	k.sink.Store(&s.sink)
+	switch s.cfg.Kind() {
+	case config.KindSlack:
+		k.sources = []secret.Source{s.cfg.Slack.BotToken, s.cfg.Slack.WebhookURL}
+	case config.KindEmail:
+		k.sources = []secret.Source{s.cfg.Email.Password}
+	case config.KindWebhook:
+		k.sources = append(slices.Clone(s.cfg.Webhook.Secrets), s.cfg.Webhook.URL.Source)
+		for _, h := range s.cfg.Webhook.Headers {
+			k.sources = append(k.sources, h.Source)
+		}
+		k.rebuild = func(ctx context.Context) (sinks.Sink, error) {
+			zone, err := time.LoadLocation(w.cfg.Timezone)
+			if err != nil {
+				return nil, fmt.Errorf("load timezone: %w", err)
+			}
+			return buildWebhook(ctx, s.cfg, zone)
+		}
+	case config.KindNone:
+	}
+	k.sources = slices.DeleteFunc(k.sources, secret.Source.IsZero)
+	k.last, _ = k.digest(ctx) // one that cannot be read is another once it can be
+	return k
+}
+
+// Send sends through the sink as it is now.
+func (k *keys) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, error) {
+	return (*k.sink.Load()).Send(ctx, n)
+}
+
+// digest stands for all values together. Commands are run again.
+func (k *keys) digest(ctx context.Context) ([sha256.Size]byte, error) {
+	h := sha256.New()
+	for _, src := range k.sources {
+		src.Invalidate()
+		v, err := src.Read(ctx)
+		if err != nil {
+			return [sha256.Size]byte{}, err
+		}
+		sum := sha256.Sum256([]byte(v.Reveal()))
+		h.Write(sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// changed tells whether the values are others than at the call before, and has
+// the sink use them. A value that cannot be read changes nothing.
+func (k *keys) changed(ctx context.Context) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, err := k.digest(ctx)
+	if err != nil || now == k.last {
+		return false
+	}
+	if k.rebuild != nil {
+		sink, err := k.rebuild(ctx)
+		if err != nil {
+			k.log.Warn("changed secrets of the sink cannot be used", "sink", k.name, "err", err)
+			return false
+		}
+		k.sink.Store(&sink)
+	}
+	k.last = now
+	return true
 }

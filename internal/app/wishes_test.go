@@ -241,3 +241,28 @@ func TestSlowReplayIsTaken(t *testing.T) {
 	close(hold)
 	poll(t, "the letter is gone", func() bool { return len(o.letters(e.ID)) == 1 })
 }
+
+// A header of a webhook is read when the sink is built, and all the same a new
+// value ends the pause that the old one caused.
+func TestChangedHeaderEndsThePause(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "bearer"), "Bearer old-value")
+	o := newOffice(t, dir, `, headers: { Authorization: "file:bearer" }`)
+	o.owned()
+	o.hook.answers(http.StatusUnauthorized, nil)
+	e := o.bury()
+	if r, err := o.ask(console.Wish{Kind: console.WishReplay, Event: e.ID}); err != nil || r.Status != console.WishFailed {
+		t.Errorf("old value: %+v, %v", r, err)
+	}
+	if h := o.hook.last(); h.Get("Authorization") != "Bearer old-value" {
+		t.Errorf("sent with %q", h.Get("Authorization"))
+	}
+	o.hook.answers(http.StatusNoContent, nil)
+	if _, err := o.bus.Publish(t.Context(), e, 0); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "bearer"), "Bearer new-value")
+	poll(t, "the sink goes on", func() bool {
+		return o.hook.last().Get("Authorization") == "Bearer new-value"
+	})
+}

@@ -112,6 +112,10 @@ type Options struct {
 	// sequence. A NewestOnly sink asks it before each send; nil: it knows of what is
 	// in hand only.
 	Latest func(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+	// Changed tells whether the sink's secrets are others than when it was last asked.
+	// It is asked every few seconds while the sink is paused, and true ends the pause;
+	// nil: only Resume and a test do.
+	Changed func(ctx context.Context) bool
 	// Serve runs while the loop owns its sink: who answers wishes listens there and
 	// calls Do. It returns soon after ctx has ended; nil: nobody asks.
 	Serve    func(ctx context.Context, l *Loop)

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -284,6 +285,47 @@ func TestAPanickingSinkFailsAtThatMessageOnly(t *testing.T) {
 		stop()
 		if dead := w.graves.all(); len(dead) != 1 || dead[0].Reason != string(CauseRejected) || len(w.sink.got()) != 1 {
 			t.Errorf("buried %+v, accepted %v", dead, w.sink.got())
+		}
+	})
+}
+
+// A pause ends by itself once the secret is another one.
+func TestPauseEndsWhenTheSecretChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var fresh, asked int
+		w.o.Changed = func(context.Context) bool {
+			asked++
+			if fresh == 0 {
+				return false
+			}
+			fresh = 0
+			return true
+		}
+		w.sink.answers(func(sinks.Notification) error {
+			return &sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Status: 401}
+		})
+		l, stop := w.run()
+		pass(time.Minute)
+		if asked != 0 {
+			t.Errorf("asked %d times while nothing is wrong", asked)
+		}
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		pass(time.Minute)
+		if n := len(w.sink.tried()); n != 1 || l.Status().State != StatePaused || asked < 10 {
+			t.Errorf("%d tries, %s, asked %d times", n, l.Status().State, asked)
+		}
+		fresh = 1 // still a wrong one
+		pass(10 * time.Second)
+		if n := len(w.sink.tried()); n != 2 || l.Status().State != StatePaused {
+			t.Errorf("another wrong secret: %d tries, %s", n, l.Status().State)
+		}
+		w.sink.answers(nil)
+		fresh = 1
+		pass(10 * time.Second)
+		stop()
+		if got := w.sink.got(); len(got) != 1 || len(w.stream.unsettled()) != 0 {
+			t.Errorf("accepted %v", got)
 		}
 	})
 }

@@ -98,6 +98,26 @@ func (s *shift) measure(ctx context.Context) {
 	}
 }
 
+// watchSecrets ends a pause when the sink's secrets have become others.
+func (s *shift) watchSecrets(ctx context.Context) {
+	if s.o.Changed == nil {
+		return
+	}
+	ticker := time.NewTicker(secretLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if s.l.Status().State == StatePaused && s.o.Changed(ctx) {
+			s.o.Log.Info("the sink's secrets have changed")
+			s.l.Resume()
+		}
+	}
+}
+
 // show makes the state visible.
 func (s *shift) show() {
 	b := s.l.breaker

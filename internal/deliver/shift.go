@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	keepalive = 10 * time.Second      // between signs of life for what is in hand
-	idleAfter = 5 * time.Second       // without a message: the sink has caught up
-	dueAtOnce = 64                    // waits decided in one turn
-	rebuildBy = 25 * time.Millisecond // between waits found at a beginning, so that none come in a burst
-	markEvery = 24 * time.Hour        // the sink's own record must not expire
+	keepalive  = 10 * time.Second      // between signs of life for what is in hand
+	secretLook = 5 * time.Second       // between looks at the secrets of a paused sink
+	idleAfter  = 5 * time.Second       // without a message: the sink has caught up
+	dueAtOnce  = 64                    // waits decided in one turn
+	rebuildBy  = 25 * time.Millisecond // between waits found at a beginning, so that none come in a burst
+	markEvery  = 24 * time.Hour        // the sink's own record must not expire
 )
 
 // shift is the time between two beginnings. Everything in it belongs to the
@@ -79,6 +80,7 @@ func (s *shift) run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.pull(pullCtx) })
 	beside.Go(func() { s.measure(pullCtx) })
+	beside.Go(func() { s.watchSecrets(pullCtx) })
 	s.loop(ctx, stopPull)
 	stopPull()
 	beside.Wait()

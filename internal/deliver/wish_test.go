@@ -66,7 +66,7 @@ func TestReplayGoesOutInItsLaneWithItsOwnID(t *testing.T) {
 		if res.Status != WishDone || res.Problem != "" {
 			t.Errorf("result %+v", res)
 		}
-		if got, want := w.sink.got(), []string{purA+"-0-2-0", purA+"-0-3-0", purA+"-0-1-0"}; !slices.Equal(got, want) {
+		if got, want := w.sink.got(), []string{purA + "-0-2-0", purA + "-0-3-0", purA + "-0-1-0"}; !slices.Equal(got, want) {
 			t.Errorf("accepted %v, want %v", got, want)
 		}
 		if t.Failed() {
@@ -182,7 +182,7 @@ func TestStopAnswersReplaysThatWait(t *testing.T) {
 		if res := <-results; res.Status != WishRefused {
 			t.Errorf("result %+v", res)
 		}
-		if got := w.sink.got(); !slices.Equal(got, []string{purA+"-0-2-0"}) {
+		if got := w.sink.got(); !slices.Equal(got, []string{purA + "-0-2-0"}) {
 			t.Errorf("accepted %v", got)
 		}
 	})
