@@ -367,3 +367,26 @@ func TestRefusedRecipientsAreNamedAndTheOthersGetTheMail(t *testing.T) {
 		t.Errorf("all refused, one for now, gave %v", f)
 	}
 }
+
+// A server that drips bytes holds a try up to its time, wherever it begins to; a mail
+// that it may have taken is tried again under the same id.
+func TestServerThatDripsIsBounded(t *testing.T) {
+	for command, want := range map[string]sinks.Verdict{
+		"CONNECT": sinks.Down, "EHLO": sinks.Down, "MAIL": sinks.Temporary, "RCPT": sinks.Temporary, "DATA": sinks.Temporary, ".": sinks.Temporary,
+	} {
+		t.Run(command, func(t *testing.T) {
+			server := newServer(t, sinkfakes.SMTPOptions{})
+			c := config(server)
+			c.Timeout = 500 * time.Millisecond
+			server.Script(command, "drip")
+			began := time.Now()
+			f := failure(t, newSink(t, c), merchant("Acme"))
+			if took := time.Since(began); took > c.Timeout+2*time.Second {
+				t.Errorf("the try took %v", took)
+			}
+			if f.Verdict != want || f.Reason != sinks.ReasonTimeout {
+				t.Errorf("gave %s/%s: %v", f.Verdict, f.Reason, f)
+			}
+		})
+	}
+}

@@ -2,6 +2,8 @@ package email_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/sinks"
 	"github.com/heraldbridge/herald/internal/sinks/email"
 	"github.com/heraldbridge/herald/internal/sinks/sinkfakes"
 	"github.com/heraldbridge/herald/internal/sinks/sinkstest"
@@ -40,34 +43,72 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestGolden(t *testing.T) {
-	for i, e := range events.Samples() {
+	samples := events.Samples()
+	for i, e := range samples {
 		name := string(e.Type)
 		if e.Purchase != nil {
 			name = string(e.Purchase.Situation)
 		}
-		name = strings.ReplaceAll(string(rune('a'+i))+"-"+name, ".", "-") + ".eml"
-		t.Run(name, func(t *testing.T) {
-			server := newServer(t, sinkfakes.SMTPOptions{})
-			c := config(server)
-			c.Now = now
-			send(t, newSink(t, c), sinkstest.Notification(e))
-			data := string(server.Mails()[0].Data)
-			boundary := regexp.MustCompile(`boundary=(\S+)`).FindStringSubmatch(data)[1]
-			got := strings.ReplaceAll(strings.ReplaceAll(data, boundary, "BOUNDARY"), "\r\n", "\n")
-			path := filepath.Join("testdata", name)
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
+		golden(t, strings.ReplaceAll(string(rune('a'+i))+"-"+name, ".", "-"), sinkstest.Notification(e))
+	}
+	remind, resolve := sinkstest.Notification(samples[4]), sinkstest.Notification(samples[5])
+	remind.Kind, remind.Urgent, remind.Held, remind.Reminded = sinks.KindRemind, true, 2, 2
+	resolve.Kind = sinks.KindResolve
+	golden(t, "k-remind", remind)
+	golden(t, "l-resolve", resolve)
+}
+
+func golden(t *testing.T, name string, n sinks.Notification) {
+	t.Run(name, func(t *testing.T) {
+		server := newServer(t, sinkfakes.SMTPOptions{})
+		c := config(server)
+		c.Now = now
+		send(t, newSink(t, c), n)
+		data := string(server.Mails()[0].Data)
+		boundary := regexp.MustCompile(`boundary=(\S+)`).FindStringSubmatch(data)[1]
+		got := strings.ReplaceAll(strings.ReplaceAll(data, boundary, "BOUNDARY"), "\r\n", "\n")
+		path := filepath.Join("testdata", name+".eml")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if got != string(want) {
-				t.Errorf("%s differs; run with -update and look at the difference. Got:\n%s", path, got)
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs; run with -update and look at the difference. Got:\n%s", path, got)
+		}
+	})
+}
+
+// The pictures in the documentation show the mails as they are.
+func TestPicturesAreOfTheseMails(t *testing.T) {
+	list, err := os.ReadFile(filepath.Join("testdata", "pictures.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const again = "run go run ./internal/sinks/email/gen and look at the pictures"
+	for line := range strings.Lines(string(list)) {
+		words := strings.Fields(line)
+		raw, err := os.ReadFile(filepath.Join("testdata", words[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := parse(t, sinkfakes.Mail{Data: bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n"))}).html
+		if sum := sha256.Sum256([]byte(strings.ReplaceAll(page, "\r\n", "\n"))); hex.EncodeToString(sum[:]) != words[0] {
+			t.Errorf("%s changed: %s", words[1], again)
+		}
+		for _, form := range []string{"light-narrow", "light-wide", "dark-narrow", "dark-wide"} {
+			picture := filepath.Join("..", "..", "..", "docs", "img", words[2]+"-"+form+".png")
+			if info, err := os.Stat(picture); err != nil || info.Size() < 10<<10 {
+				t.Errorf("%s is missing or empty: %s", picture, again)
 			}
-		})
+		}
+	}
+	if n := strings.Count(string(list), "\n"); n != 3 {
+		t.Errorf("%d mails have pictures, want 3", n)
 	}
 }
 

@@ -46,9 +46,10 @@ const layout = `<!DOCTYPE html>
 @media (max-width:520px){
 .page{padding:8px!important}
 .card{padding:14px!important}
-.name,.value{display:block!important;width:auto!important;padding-right:0!important}
-.name{padding-bottom:0!important}
-.value{padding-top:0!important;padding-bottom:8px!important}
+.tall,.tall+.value{display:block!important;width:auto!important;padding-right:0!important}
+.tall{padding-bottom:0!important}
+.tall+.value{padding-top:0!important;padding-bottom:8px!important}
+.name{width:100px!important;padding-right:8px!important}
 }
 </style></head>
 <body class="page" style="margin:0;padding:20px;background-color:#f1f3f5">
@@ -59,7 +60,7 @@ const layout = `<!DOCTYPE html>
 {{end}}{{with .Avoid}}<p class="avoid" style="margin:12px 0;padding:10px 12px;background-color:#fff3e0;color:#6b3a00;font-weight:bold">{{.}}</p>
 {{end}}{{with .Next}}<p style="margin:12px 0"><span class="soft" style="color:#59636e">Next:</span> {{.}}</p>
 {{end}}{{with .Major}}<table class="rule" role="presentation" width="100%" cellpadding="0" cellspacing="0" style="margin-top:16px;border-top:1px solid #d9dde2;border-collapse:separate">
-{{range .}}<tr><td class="name soft" width="150" style="padding:5px 16px 5px 0;color:#59636e;vertical-align:top">{{.Name}}</td><td class="value" style="padding:5px 0;vertical-align:top;overflow-wrap:anywhere;word-break:break-word" dir="auto">{{.Value}}</td></tr>
+{{range .}}<tr><td class="tall soft" width="150" style="padding:5px 16px 5px 0;color:#59636e;vertical-align:top">{{.Name}}</td><td class="value" style="padding:5px 0;vertical-align:top;overflow-wrap:anywhere;word-break:break-word" dir="auto">{{.Value}}</td></tr>
 {{end}}</table>
 {{end}}{{range .Quotes}}<p class="soft" style="margin:16px 0 4px;color:#59636e">{{.By}}:</p>
 <blockquote class="rule" style="margin:0 0 8px;padding-left:12px;border-left:3px solid #d9dde2;overflow-wrap:anywhere;word-break:break-word" dir="auto">{{.Text}}</blockquote>

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/textproto"
 	"strings"
+	"time"
 )
 
 // session is one connection to the mail server.
@@ -33,6 +34,10 @@ func (s *session) say(command, reply string) bool {
 		reply = scripted
 	}
 	switch reply {
+	case "drip":
+		s.drip()
+		s.ended = true
+		return false
 	case "flood":
 		s.flood()
 		fallthrough
@@ -47,6 +52,18 @@ func (s *session) say(command, reply string) bool {
 		s.ended = true
 	}
 	return !ok || reply[0] == '2' || reply[0] == '3'
+}
+
+// drip sends a line without end, one byte at a time, until the client leaves.
+func (s *session) drip() {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := s.conn.Write([]byte("2")); err != nil {
+			return
+		}
+		<-ticker.C
+	}
 }
 
 // flood sends one line of 20 MB.

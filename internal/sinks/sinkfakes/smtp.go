@@ -98,7 +98,8 @@ func (s *SMTP) Close() error {
 
 // Script queues replies for a command (CONNECT, EHLO, AUTH, MAIL, RCPT, DATA, or
 // "." for the end of data), each used once. A reply that begins with 421 closes
-// the connection, "drop" closes it without a word, and "flood" sends 20 MB first.
+// the connection, "drop" closes it without a word, "flood" sends 20 MB first, and "drip" sends
+// single bytes and never an end of line.
 func (s *SMTP) Script(command string, replies ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

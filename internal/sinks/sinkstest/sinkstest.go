@@ -192,19 +192,21 @@ func (h Harness) samples(t *testing.T) {
 }
 
 // told wants a reminder to be told from a first message, so that the words know
-// every kind of notification.
+// every kind of notification, and the number that was held back.
 func (h Harness) told(t *testing.T) {
 	for kind, prefix := range map[sinks.Kind]string{
 		sinks.KindUpdate: "Changed: ", sinks.KindRemind: "Still open: ", sinks.KindTest: "Test: ",
 	} {
 		b := h.Open(t, patience)
 		n := Notification(Confirming())
-		n.Kind = kind
+		n.Kind, n.Held = kind, 7
 		if _, err := b.Sink.Send(t.Context(), n); err != nil {
 			t.Fatalf("send: %v", err)
 		}
-		if !h.Verbatim && !strings.Contains(b.Shown(), prefix) {
-			t.Errorf("%s does not say %q:\n%s", kind, prefix, b.Shown())
+		for _, part := range []string{prefix, "7 earlier changes were held back", "Nobody should pay again or start a new purchase for it."} {
+			if !h.Verbatim && !strings.Contains(b.Shown(), part) {
+				t.Errorf("%s does not say %q:\n%s", kind, part, b.Shown())
+			}
 		}
 	}
 }

@@ -2,13 +2,9 @@ package slack_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +17,6 @@ import (
 	"github.com/heraldbridge/herald/internal/sinks/slack"
 	"github.com/heraldbridge/herald/internal/sinks/words"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func both() map[string]func(*sinkfakes.Slack) slack.Config {
 	return map[string]func(*sinkfakes.Slack) slack.Config{"chat.postMessage": botConfig, "incoming webhook": webhookConfig}
@@ -227,89 +221,20 @@ func TestB40_OnlyTheStrippedEventIsShown(t *testing.T) {
 	}
 }
 
-func TestLivingMessage(t *testing.T) {
-	f := newSlack(t)
-	s := newSink(t, botConfig(f))
-	n := sinkstest.Notification(sinkstest.Confirming())
-	n.Kind, n.Urgent = sinks.KindOpen, true
-	thread := send(t, s, n).Thread
-	root := last(f)
-	if thread["ts"] != root.TS || thread["channel"] != channel || root.Method != "postMessage" || root.ThreadTS != "" {
-		t.Fatalf("the first message is %+v, its receipt %v", root, thread)
-	}
-	for _, step := range []struct {
-		kind      sinks.Kind
-		urgent    bool
-		broadcast bool
-	}{{sinks.KindEvent, false, false}, {sinks.KindUpdate, false, false}, {sinks.KindUpdate, true, true}, {sinks.KindRemind, false, true}, {sinks.KindResolve, false, true}} {
-		n.Kind, n.Urgent, n.Thread = step.kind, step.urgent, thread
-		before := len(f.Posts())
-		thread = send(t, s, n).Thread
-		posts := f.Posts()[before:]
-		if len(posts) != 2 || posts[0].Method != "update" || posts[0].TS != root.TS || posts[1].Method != "postMessage" {
-			t.Fatalf("%s made %+v", step.kind, posts)
-		}
-		if posts[1].ThreadTS != root.TS || posts[1].Broadcast != step.broadcast {
-			t.Errorf("%s: thread %s, shown in the channel %v, want %v", step.kind, posts[1].ThreadTS, posts[1].Broadcast, step.broadcast)
-		}
-		mentions := strings.Contains(shown(posts[1]), "<!subteam^")
-		if mentions != step.urgent || strings.Contains(shown(posts[0]), "<!subteam^") {
-			t.Errorf("%s: mention %v, want %v, and never in the edit", step.kind, mentions, step.urgent)
-		}
-	}
-}
-
-func TestLostThreadBeginsANewMessage(t *testing.T) {
-	f := newSlack(t)
-	s := newSink(t, botConfig(f))
-	n := sinkstest.Notification(sinkstest.Confirming())
-	n.Thread = send(t, s, n).Thread
-	f.Forget()
-	first := n.Thread["ts"]
-	again := send(t, s, n).Thread
-	if p := last(f); p.Method != "postMessage" || p.ThreadTS != "" || again["ts"] == first {
-		t.Errorf("the message is %+v, receipt %v", p, again)
-	}
-	for name, thread := range map[string]map[string]string{
-		"other channel": {"ts": again["ts"], "channel": channel, "for": "C000"}, "emptied": {}, "half": {"ts": "1"},
-	} {
-		n.Thread = thread
-		if got := send(t, s, n).Thread; got["ts"] == again["ts"] || last(f).ThreadTS != "" {
-			t.Errorf("%s: no new message: %+v", name, last(f))
-		}
-	}
-}
-
-func TestNoticesArePostsOfTheirOwn(t *testing.T) {
-	f := newSlack(t)
-	s := newSink(t, botConfig(f))
-	n := sinkstest.Notification(events.NewNotice("host-a", events.NoticeParked, now(), events.Notice{Connection: "host-a", Text: "x"}))
-	n.Thread = map[string]string{"ts": "1", "channel": channel, "for": channel}
-	if r := send(t, s, n); r.Thread != nil || last(f).Method != "postMessage" || last(f).ThreadTS != "" {
-		t.Errorf("the notice became %+v, its receipt %v", last(f), r)
-	}
-}
-
-// A try that fails between the update and the post says nothing twice when it is
-// made again.
-func TestRetryAfterTheUpdateRepeatsOnlyTheUpdate(t *testing.T) {
-	f := newSlack(t)
-	s := newSink(t, botConfig(f))
-	n := sinkstest.Notification(sinkstest.Confirming())
-	n.Thread = send(t, s, n).Thread
-	f.Script(sinkfakes.Answer{Status: 200, Body: `{"ok":true,"channel":"` + channel + `","ts":"` + n.Thread["ts"] + `"}`}, sinkfakes.Answer{Status: 503})
-	if got := failure(t, s, n); got.Verdict != sinks.Temporary {
-		t.Fatalf("failure is %v", got)
-	}
-	send(t, s, n)
-	replies := 0
-	for _, p := range f.Posts() {
-		if p.ThreadTS != "" {
-			replies++
-		}
-	}
-	if replies != 1 {
-		t.Errorf("%d lines in the thread, want 1", replies)
+// An answer that drips holds a try up to its time and is no success.
+func TestAnswerThatDripsIsBounded(t *testing.T) {
+	for name, config := range both() {
+		t.Run(name, func(t *testing.T) {
+			f := newSlack(t)
+			c := config(f)
+			c.Timeout = time.Second
+			f.Script(sinkfakes.Answer{Handler: sinkfakes.DripBody})
+			began := time.Now()
+			got := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming()))
+			if took := time.Since(began); took > c.Timeout+2*time.Second || got.Verdict != sinks.Temporary {
+				t.Errorf("took %v and gave %s/%s: %v", took, got.Verdict, got.Reason, got)
+			}
+		})
 	}
 }
 
@@ -324,74 +249,5 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := slack.New(c); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
-	}
-}
-
-func TestGolden(t *testing.T) {
-	for _, e := range events.Samples() {
-		n := sinkstest.Notification(e)
-		name := string(events.SituationUnknown)
-		if e.Purchase != nil {
-			name = string(e.Purchase.Situation) + "-" + e.Subject[4:5]
-			n.Urgent = e.Purchase.Situation == events.SituationNeedsSupport
-		}
-		if e.Notice != nil {
-			name = "notice-" + string(e.Notice.Kind)
-		}
-		if e.Type == events.TypeOverdue {
-			name = "overdue"
-		}
-		t.Run(name, func(t *testing.T) {
-			f := newSlack(t)
-			send(t, newSink(t, botConfig(f)), n)
-			golden(t, name, last(f))
-		})
-	}
-}
-
-// One alarm from its beginning to its end, as the channel sees it.
-func TestGoldenAlarm(t *testing.T) {
-	f := newSlack(t)
-	s := newSink(t, botConfig(f))
-	samples := events.Samples()
-	n := sinkstest.Notification(samples[3])
-	for i, step := range []struct {
-		kind   sinks.Kind
-		event  events.Event
-		urgent bool
-		held   int
-	}{
-		{sinks.KindOpen, samples[3], false, 0}, {sinks.KindUpdate, samples[4], true, 2},
-		{sinks.KindRemind, samples[4], false, 0}, {sinks.KindResolve, samples[5], false, 0},
-	} {
-		n.Kind, n.Event, n.Urgent, n.Held = step.kind, step.event, step.urgent, step.held
-		n.Thread = send(t, s, n).Thread
-		golden(t, fmt.Sprintf("alarm-%d-%s", i, step.kind), last(f))
-	}
-}
-
-func golden(t *testing.T, name string, p sinkfakes.Post) {
-	t.Helper()
-	var message any
-	if err := json.Unmarshal(p.Raw, &message); err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.MarshalIndent(message, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got = append(got, '\n')
-	path := filepath.Join("testdata", name+".json")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("%s differs; run with -update and look at the difference. Got:\n%s", path, got)
 	}
 }

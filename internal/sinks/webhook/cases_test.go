@@ -99,6 +99,11 @@ func TestBodyThatDripsDoesNotHoldTheTryUp(t *testing.T) {
 	}
 }
 
+// reloaded is a first delivery, a retry, and a delivery after a reload.
+func reloaded(before, after *webhook.Sink) []*webhook.Sink {
+	return []*webhook.Sink{before, before, after}
+}
+
 func TestB16_PrivateAddressesAreRefusedBeforeAnyByte(t *testing.T) {
 	hook := newHook(t)
 	port := hook.URL("")[strings.LastIndexByte(hook.URL(""), ':'):]
@@ -119,8 +124,8 @@ func TestB16_PrivateAddressesAreRefusedBeforeAnyByte(t *testing.T) {
 		"[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[fd00:ec2::254]", "[fe80::1]", "192.168.1.1", "172.16.0.1", "100.64.0.1",
 		"2130706433", "0x7f000001", "127.1", "[2002:7f00:1::]", "224.0.0.1",
 	} {
-		s := newSink(t, webhook.Config{URL: secret.New("http://" + host + port + "/" + canaryPath), Client: client, Timeout: 5 * time.Second})
-		for range 2 { // first delivery and retry
+		c := webhook.Config{URL: secret.New("http://" + host + port + "/" + canaryPath), Client: client, Timeout: 5 * time.Second}
+		for _, s := range reloaded(newSink(t, c), newSink(t, c)) {
 			f := failure(t, s, sinkstest.Notification(sinkstest.Confirming()))
 			numeric := strings.HasPrefix(host, "2130") || strings.HasPrefix(host, "0x") || host == "127.1" // names to a resolver
 			if f.Verdict != sinks.Down || f.Reason != sinks.ReasonBlocked && !numeric {

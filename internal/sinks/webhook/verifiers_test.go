@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -85,7 +86,7 @@ func verdicts(t *testing.T, deliveries []delivery) []struct{ V1, V1a bool } {
 	var got []struct{ V1, V1a bool }
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var one struct{ V1, V1a bool }
-		if err := decoder.Decode(&one); err == io.EOF { //nolint:errorlint // Decode gives it bare
+		if err := decoder.Decode(&one); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

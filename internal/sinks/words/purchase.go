@@ -188,11 +188,11 @@ func (w *writer) purchaseFacts(p *events.Purchase) {
 		w.moment("Money held since", p.Held.Since)
 	}
 	d := p.Deadlines
-	w.deadline("Envoy's time", d.NextBy)
-	w.deadline("User's time", d.UserActionBy)
-	w.deadline("Approval", d.ApprovalBy)
-	w.deadline("Payment link", d.FundingExpires)
-	w.deadline("Paying", d.SpendingExpires)
+	w.deadline("Next step due", "Next step was due", d.NextBy)
+	w.deadline("User's time ends", "User's time ended", d.UserActionBy)
+	w.deadline("Approval ends", "Approval ended", d.ApprovalBy)
+	w.deadline("Payment link ends", "Payment link ended", d.FundingExpires)
+	w.deadline("Paying ends", "Paying ended", d.SpendingExpires)
 	if f := p.Funding; f != nil && !p.Terminal {
 		w.fact("To pay for the gift card", Amount(f.Amount))
 	}

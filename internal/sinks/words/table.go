@@ -149,7 +149,7 @@ func Task(task, rail string) string {
 func Deadline(name string) string {
 	switch name {
 	case "next_by":
-		return "Envoy's own time for this step"
+		return "the time for Envoy's next step"
 	case "user_action_by":
 		return "the time for the user to act"
 	case "approval_by":

@@ -78,7 +78,7 @@ func Cut(s string, limit int, cost func(rune) int) string {
 	if end == 0 {
 		end = hard
 	}
-	return strings.TrimRight(s[:end], " ") + Marker
+	return strings.TrimRight(s[:end], " \u200c\u200d") + Marker
 }
 
 // clusters finds the borders of characters as readers see them: the rules of

@@ -1,12 +1,15 @@
 package words_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/rivo/uniseg"
 
 	"github.com/heraldbridge/herald/internal/sinks/words"
 )
@@ -99,6 +102,40 @@ func TestList(t *testing.T) {
 	for n, want := range map[int]string{3: "a, b, c", 2: "a, b and 1 more", 1: "a and 2 more"} {
 		if got := words.List([]string{"a", "b", "c"}, n); got != want {
 			t.Errorf("List of %d = %q, want %q", n, got, want)
+		}
+	}
+}
+
+// The borders of characters are those of a segmenter that is not ours.
+func TestCutsAreBordersOfCharacters(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	pieces := []string{
+		"a", " ", "क्षत्रिय", "क्\u200dष", "ก็", "e\u0301\u0302", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1ee\U0001f1f3",
+		"\U0001f1ee", "한", "\u1112\u1161\u11ab", "नि", "ரா", "కా", "ක්\u200dෂ", "\u2764\ufe0f", "1\ufe0f\u20e3", "ẞ", "漢",
+	}
+	for range 5000 {
+		var b strings.Builder
+		for range 1 + random.IntN(30) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		text := b.String()
+		got := words.Cut(text, len(words.Marker)+random.IntN(60), words.Units)
+		kept, cut := strings.CutSuffix(got, words.Marker)
+		if !cut || kept == "" {
+			continue
+		}
+		borders := map[int]bool{}
+		first, _, _, _ := uniseg.FirstGraphemeClusterInString(text, -1)
+		if len(kept) < len(first) { // one character that is longer than the limit
+			continue
+		}
+		for g := uniseg.NewGraphemes(text); g.Next(); {
+			_, to := g.Positions()
+			borders[to] = true
+		}
+		// Spaces before the marker go, and are borders themselves.
+		if end := len(kept); !strings.HasPrefix(text, kept) || !borders[end] {
+			t.Fatalf("Cut(%q) leaves %q, which ends inside a character", text, kept)
 		}
 	}
 }

@@ -186,13 +186,12 @@ func (w *writer) quote(by, text string) {
 	}
 }
 
-// deadline says whether a time is over already.
-func (w *writer) deadline(name string, at *time.Time) {
-	verb := " ends"
+// deadline has one name while it is to come and another when it is over.
+func (w *writer) deadline(ahead, over string, at *time.Time) {
 	if at != nil && at.Before(w.n.Now) {
-		verb = " ended"
+		ahead = over
 	}
-	w.moment(name+verb, at)
+	w.moment(ahead, at)
 }
 
 // Moment writes a time with its zone, to the minute.
