@@ -3,9 +3,9 @@ package docstest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,25 +37,27 @@ func read(t *testing.T, parts ...string) string {
 	return string(data)
 }
 
-// runningApp runs everything in one process, with a sink and a connection that lead nowhere.
-func runningApp(t *testing.T) *app.App {
+// idle is a configuration with a sink and a connection that lead nowhere.
+const idle = `
+data_dir: "@dir/data"
+http: { listen: "127.0.0.1:0" }
+connections: [{ name: host-a, base_url: "http://127.0.0.1:9", token: "file:@dir/secret" }]
+sinks: [{ name: orders, webhook: { url: "http://127.0.0.1:9/", secrets: ["file:@dir/secret"], allow_cidrs: [127.0.0.0/8] } }]
+subscriptions: [{ name: orders, match: "true", sinks: [orders] }]
+`
+
+// runningApp runs everything in one process.
+func runningApp(t *testing.T, text string, secrets map[string]string) *app.App {
 	t.Helper()
 	dir := t.TempDir()
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("stand-in"), 0o600); err != nil {
-		t.Fatal(err)
+	files := map[string]string{"herald.yaml": strings.ReplaceAll(text, "@dir", dir), "secret": "stand-in"}
+	maps.Copy(files, secrets)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	text := fmt.Sprintf(`
-data_dir: %q
-http: { listen: "127.0.0.1:0" }
-connections: [{ name: host-a, base_url: "http://127.0.0.1:9", token: "file:%s" }]
-sinks: [{ name: orders, webhook: { url: "http://127.0.0.1:9/", secrets: ["file:%s"], allow_cidrs: [127.0.0.0/8] } }]
-subscriptions: [{ name: orders, match: "true", sinks: [orders] }]
-`, filepath.Join(dir, "data"), secret, secret)
 	file := filepath.Join(dir, "herald.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	cfg, err := config.LoadFor(file, config.RoleHerald)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +144,7 @@ func documented(t *testing.T) map[string]metric {
 }
 
 func TestMetricsAreDocumented(t *testing.T) {
-	a := runningApp(t)
+	a := runningApp(t, idle, nil)
 	real, page := registered(t, a.Registry()), documented(t)
 	if len(real) < 20 {
 		t.Fatalf("only %d metrics are registered", len(real))
@@ -200,7 +202,7 @@ func lint(t *testing.T, r *prometheus.Registry, real map[string]metric) {
 // closedLabels refuses a label whose values nobody has thought about.
 func closedLabels(t *testing.T, real map[string]metric) {
 	t.Helper()
-	closed := []string{"tool", "outcome", "during", "cause", "kind", "record", "sink", "reason", "operation", "what", "role"}
+	closed := []string{"tool", "outcome", "during", "cause", "kind", "record", "sink", "reason", "operation", "what", "result"}
 	for name, m := range real {
 		for _, l := range m.labels {
 			if !slices.Contains(closed, l) {
