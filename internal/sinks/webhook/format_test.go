@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,25 @@ func TestPagerDutyKeepsOneIncidentPerChain(t *testing.T) {
 	}
 	if got[2].Action != "trigger" || got[3].Action != "resolve" || got[2].Key != got[3].Key || got[2].Key == got[0].Key {
 		t.Errorf("notices: %+v", got[2:])
+	}
+}
+
+// The end of an alarm takes the place of its beginning; what has to be heard does not.
+func TestNtfyResolvesWithTheSameKey(t *testing.T) {
+	hook := newHook(t)
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Preset: webhook.PresetNtfy})
+	form := regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`) // what ntfy takes
+	n := sinkstest.Notification(sinkstest.Confirming())
+	for _, kind := range []sinks.Kind{sinks.KindOpen, sinks.KindResolve, sinks.KindRemind, sinks.KindUpdate} {
+		n.Kind, n.Urgent = kind, kind == sinks.KindUpdate
+		send(t, s, n)
+	}
+	var ids []string
+	for _, r := range hook.Received() {
+		ids = append(ids, r.Header.Get("X-Sequence-Id"))
+	}
+	if !form.MatchString(ids[0]) || ids[1] != ids[0] || ids[2] != "" || ids[3] != "" {
+		t.Errorf("open, resolve, remind and an urgent change have the ids %q", ids)
 	}
 }
 
