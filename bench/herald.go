@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"sync"
@@ -41,6 +42,10 @@ type herald struct {
 	redis *dedupe.Redis
 	known prometheus.Registerer
 
+	client  *http.Client // shared by all connections
+	conns   []watch.Connection
+	watcher *watch.Watcher
+
 	running sync.WaitGroup
 	cancel  context.CancelFunc // of everything that runs
 	unsink  context.CancelFunc // of the sink's loop
@@ -49,7 +54,10 @@ type herald struct {
 }
 
 func newHeraldRole(context.Context) (map[string]handler, func(), error) {
-	h := &herald{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	h := &herald{
+		log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		client: envoy.NewHTTPClient(envoy.HTTPOptions{UnencryptedHTTP2: true}),
+	}
 	return map[string]handler{
 		"connect": handle(h.connect), "watch": handle(h.watch),
 		"deliver": handle(h.deliver), "undeliver": handle(h.undeliver),
@@ -78,17 +86,15 @@ func (h *herald) connect(ctx context.Context, a connectArgs) (any, error) {
 
 type watchArgs struct {
 	Envoy       string `json:"envoy"`
-	Purchases   int    `json:"purchases"`
-	Connections int    `json:"connections"` // purchases are dealt out to them
+	Purchases   int    `json:"purchases"`   // in all
+	Connections int    `json:"connections"` // in all; purchases are dealt out to them
+	First       int    `json:"first"`       // so many of the connections, from now on
 }
 
 // watch begins to watch purchases that hosts have registered before, as after a
-// restart.
+// restart. Asked again, it adds connections.
 func (h *herald) watch(ctx context.Context, a watchArgs) (any, error) {
-	client := envoy.NewHTTPClient(envoy.HTTPOptions{UnencryptedHTTP2: true})
-	token := func(context.Context) (secret.Value, error) { return secret.New("bench-bearer-token-of-an-agent"), nil }
-	conns := make([]watch.Connection, a.Connections)
-	for c := range conns {
+	for c := len(h.conns); c < a.First; c++ {
 		name := fmt.Sprintf("host-%d", c)
 		set := events.WatchSet{Baselined: true}
 		for i := c; i < a.Purchases; i += a.Connections {
@@ -97,13 +103,18 @@ func (h *herald) watch(ctx context.Context, a watchArgs) (any, error) {
 		if err := h.redis.PutWatchSet(ctx, name, set); err != nil {
 			return nil, err
 		}
-		conns[c] = watch.Connection{
-			Name: name, Token: token, BudgetKey: name,
-			Reader: envoy.New(envoy.Options{BaseURL: a.Envoy, Token: token, HTTP: client, Version: "bench"}),
-		}
+		h.conns = append(h.conns, watch.Connection{
+			Name: name, Token: bearer, BudgetKey: name,
+			Reader: envoy.New(envoy.Options{BaseURL: a.Envoy, Token: bearer, HTTP: h.client, Version: "bench"}),
+		})
 	}
-	w, err := watch.New(watch.Options{
-		Connections: conns, Policy: watch.Policy{RequestsPerMinute: requestsPerMinute},
+	if h.watcher != nil {
+		h.watcher.Update(h.conns)
+		return nil, nil
+	}
+	var err error
+	h.watcher, err = watch.New(watch.Options{
+		Connections: h.conns, Policy: watch.Policy{RequestsPerMinute: requestsPerMinute},
 		Publisher: h.bus, Cursors: h.redis, Sets: h.redis, Leases: h.redis, Log: h.log, Metrics: h.known,
 	})
 	if err != nil {
@@ -112,11 +123,15 @@ func (h *herald) watch(ctx context.Context, a watchArgs) (any, error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.cancel = cancel
 	h.running.Go(func() {
-		if err := w.Run(running); err != nil {
+		if err := h.watcher.Run(running); err != nil {
 			h.log.Error("watch", "error", err)
 		}
 	})
 	return nil, nil
+}
+
+func bearer(context.Context) (secret.Value, error) {
+	return secret.New("bench-bearer-token-of-an-agent"), nil
 }
 
 type deliverArgs struct {

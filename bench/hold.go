@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -32,7 +33,10 @@ func benchHold(ctx context.Context, b *bench) error {
 		}
 	}
 	for _, s := range scenes {
-		if err := b.holds(ctx, s); err != nil {
+		switch err := b.holds(ctx, s); {
+		case errors.Is(err, errNotHeld) && ctx.Err() == nil:
+			b.report.note("hold %s is left out, the machine is too slow or too busy: %v", s.label, err)
+		case err != nil:
 			return fmt.Errorf("hold %s: %w", s.label, err)
 		}
 	}
@@ -57,6 +61,10 @@ func (b *bench) holds(ctx context.Context, s scene) error {
 	}
 	b.say("  %s holds are open after %.0f s", s.label, time.Since(begun).Seconds())
 	if err := settle(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	// A busy machine lets holds end faster than they are asked for again.
+	if err := errors.Join(s.awaitHeld(ctx, w.floorEnvoy, s.purchases), s.awaitHeld(ctx, w.heraldEnvoy, s.purchases)); err != nil {
 		return err
 	}
 	if err := both(ctx, w, true, &full); err != nil {

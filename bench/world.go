@@ -162,11 +162,25 @@ func (w *world) fill(ctx context.Context, c crowd) error {
 	if err := w.fillFloor(ctx, c, urls[1].URL); err != nil {
 		return err
 	}
-	err := w.herald.call(ctx, "watch", watchArgs{Envoy: urls[0].URL, Purchases: c.purchases, Connections: c.connections}, nil)
-	if err != nil {
-		return err
+	return w.fillHerald(ctx, c, urls[0].URL)
+}
+
+// fillHerald adds connections in waves. With the budget of a token lifted all of
+// them would begin at once, which says nothing about holds.
+func (w *world) fillHerald(ctx context.Context, c crowd, url string) error {
+	const atOnce = 4000 // purchases
+	each := c.purchases / c.connections
+	for first := 0; first < c.connections; {
+		first = min(first+max(1, atOnce/each), c.connections)
+		a := watchArgs{Envoy: url, Purchases: c.purchases, Connections: c.connections, First: first}
+		if err := w.herald.call(ctx, "watch", a, nil); err != nil {
+			return err
+		}
+		if err := c.awaitHeld(ctx, w.heraldEnvoy, first*each); err != nil {
+			return err
+		}
 	}
-	return c.awaitHeld(ctx, w.heraldEnvoy, c.purchases)
+	return nil
 }
 
 // fillFloor opens the floor's holds a few at a time: net/http dials once for each
@@ -186,6 +200,9 @@ func (w *world) fillFloor(ctx context.Context, c crowd, url string) error {
 	return nil
 }
 
+// errNotHeld says that a machine is too slow, or too busy, for so many holds.
+var errNotHeld = errors.New("not all purchases are held")
+
 // awaitHeld waits until nearly all of so many purchases are held. Some are always
 // between two holds: the product pauses for up to a second when one has ended.
 func (c crowd) awaitHeld(ctx context.Context, envoy *part, count int) error {
@@ -194,14 +211,14 @@ func (c crowd) awaitHeld(ctx context.Context, envoy *part, count int) error {
 		turnover = c.longest
 	}
 	between := 1 + int(float64(count)*1.2/turnover.Seconds())
-	limit := time.Minute + time.Duration(count)*10*time.Millisecond
+	limit := time.Minute + time.Duration(count)*2*time.Millisecond
 	return await(ctx, limit, "open holds", func() error {
 		n := 0
 		if err := envoy.call(ctx, "held", struct{}{}, &n); err != nil {
 			return err
 		}
 		if n < count-between {
-			return fmt.Errorf("%d of %d are held", n, count)
+			return fmt.Errorf("%w: %d of %d", errNotHeld, n, count)
 		}
 		return nil
 	})
