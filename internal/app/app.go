@@ -173,7 +173,7 @@ type loop struct {
 
 // loops builds the loops of the role.
 func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
-	loops := []loop{{"stores", func(ctx context.Context) error { return a.watchStores(ctx, st) }}}
+	var loops []loop
 	mux := http.NewServeMux()
 	var w *watch.Watcher
 	if a.watches() {
@@ -185,6 +185,7 @@ func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
 		mux.Handle("/v1/watches/", w.Handler())
 		loops = append(loops, loop{"watch", w.Run})
 	}
+	loops = append(loops, loop{"health", func(ctx context.Context) error { return a.watchHealth(ctx, st, w) }})
 	silences := newSilences(st.state)
 	first, err := a.buildLoops(ctx, a.wiring(), st, silences.current)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/stream"
+	"github.com/heraldbridge/herald/internal/watch"
 )
 
 // state is the union of what the loops keep; both stores of dedupe have it.
@@ -108,12 +109,16 @@ func (a *App) openBus(ctx context.Context, st *stores) error {
 	return nil
 }
 
-// watchStores tells /readyz whether the stores answer.
-func (a *App) watchStores(ctx context.Context, st *stores) error {
+// watchHealth tells /readyz whether the stores answer, and whether Envoy still
+// takes this version. The watcher is nil where there is none.
+func (a *App) watchHealth(ctx context.Context, st *stores, w *watch.Watcher) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {
 		a.health.Set("nats", st.bus.Healthy())
+		if w != nil {
+			a.health.Set("envoy", w.Halted())
+		}
 		if st.redis != nil {
 			probe, cancel := context.WithTimeout(ctx, 2*time.Second)
 			err := st.redis(probe)

@@ -55,31 +55,15 @@ func sameConnection(a, b config.Connection) bool {
 }
 
 func buildConnection(ctx context.Context, c config.Connection, client *http.Client, version string) watch.Connection {
-	src := c.Token
+	token := &credential{src: c.Token}
 	return watch.Connection{
 		Name:  c.Name,
-		Token: src.Read,
+		Token: token.Token,
 		Reader: envoy.New(envoy.Options{
-			BaseURL: c.BaseURL, Token: src.Read, HTTP: client, Version: version,
+			BaseURL: c.BaseURL, Token: token.Token, Proof: prover(c.Proof), HTTP: client, Version: version,
 		}),
-		TokenChanged: changed(src),
-		BudgetKey:    budgetKey(ctx, src),
-	}
-}
-
-// changed tells whether the source gives another token than when it was last
-// asked. A command is asked afresh.
-func changed(src secret.Source) func(context.Context) bool {
-	var last secret.Value
-	return func(ctx context.Context) bool {
-		src.Invalidate()
-		now, err := src.Read(ctx)
-		if err != nil {
-			return false
-		}
-		fresh := !now.Equal(last)
-		last = now
-		return fresh
+		TokenChanged: token.Changed,
+		BudgetKey:    budgetKey(ctx, c.Token),
 	}
 }
 

@@ -36,7 +36,8 @@ type summary struct {
 	undone    []string
 	late      []string
 	documents [][]byte
-	newest    map[string]events.Event
+	events    []events.Event // in the order of the stream
+	lies      []string
 }
 
 // count is the part of the summary that is known at any moment.
@@ -64,7 +65,7 @@ func (v *view) count() summary {
 func (v *view) summary() *summary {
 	s := v.count()
 	s.undone, s.late = v.behind(), v.undelivered()
-	s.documents, s.newest = v.documents, v.newest
+	s.documents, s.events, s.lies = v.documents, v.events, v.lies
 	for _, r := range v.st.hook.Received() {
 		at, ok := revisionOf(r.Body)
 		if changed, known := v.changes[at]; ok && known {
@@ -111,38 +112,90 @@ func (s *summary) judge(st *stage, e evidence) {
 		}
 	}
 	s.judgeReads(st, broken)
-	s.judgeWords(st, broken)
+	s.judgeWords(broken)
+	s.judgeChain(broken)
 	if s.Published == 0 {
 		broken("something happens: no event was published")
 	}
 }
 
-// judgeReads looks for status reads that released payment details. One that
-// waited while it was allowed to, and was overtaken, is no fault.
+// judgeReads looks for status reads that released payment details. Only one that
+// waited, on a purchase that no read could know to become ready, is no fault: it was
+// overtaken.
 func (s *summary) judgeReads(st *stage, broken func(string, ...any)) {
 	for id, reads := range st.sim.GuiltyReads() {
+		record, _ := st.sim.Purchase(id)
 		for _, r := range reads {
-			if r.LastSeen == envoysim.Ready || r.LastSeen == "" {
+			switch {
+			case r.LastSeen == envoysim.Ready || r.LastSeen == "":
 				broken("the observer never acts: %s was read while ready", id)
-				continue
+			case record.Purchase.Rail == envoysim.GiftCard:
+				broken("the observer never acts: the gift card %s was read as it became ready", id)
+			case r.Wait <= 0 || !mayHold(record, r.AfterRevision):
+				broken("the observer never acts: %s was read in %s and became ready", id, r.LastSeen)
+			default:
+				s.held++
 			}
-			s.held++
 		}
 	}
 }
 
-// judgeWords compares "stopped" and "not charged" with the ledger.
-func (s *summary) judgeWords(st *stage, broken func(string, ...any)) {
-	for id, e := range s.newest {
-		p := e.Purchase
-		if !p.Terminal || (p.Situation != events.SituationStopped && p.Money != events.MoneyNotCharged) {
+// mayHold tells whether the purchase, at the revision that a hold began with, was
+// one to hold: waiting for the user, or checked out by Envoy.
+func mayHold(r envoysim.Record, revision int) bool {
+	for _, h := range r.History {
+		if h.Revision == revision {
+			return h.State == envoysim.WaitingForUser || h.CheckoutBy == envoysim.ByEnvoy
+		}
+	}
+	return false
+}
+
+// judgeWords tells of every "stopped" and "not charged" that the ledger, at the
+// moment the event came, contradicted.
+func (s *summary) judgeWords(broken func(string, ...any)) {
+	for _, lie := range s.lies {
+		broken("it says no more than it knows: %s", lie)
+	}
+}
+
+// lie compares an event's claims with the ledger: "not charged" and "stopped"
+// leave no money set aside, taken or on its way. Empty: no contradiction.
+func lie(sim *envoysim.Sim, e events.Event) string {
+	p := e.Purchase
+	if p == nil || !p.Terminal || p.Money == events.MoneyRefunded {
+		return ""
+	}
+	if p.Situation != events.SituationStopped && !(p.Money == events.MoneyNotCharged && p.Situation != events.SituationDone) {
+		return ""
+	}
+	entry, ok := sim.Ledger(e.Subject)
+	if !ok || entry.Status == envoysim.LedgerNone || entry.Status == envoysim.LedgerAuthorised || entry.Status == envoysim.LedgerRefunded {
+		return ""
+	}
+	return fmt.Sprintf("%s is called %s, %s; the ledger says %s", e.ID, p.Situation, p.Money, entry.Status)
+}
+
+// judgeChain holds the events of each purchase together: no id twice, and each
+// names the one before it.
+func (s *summary) judgeChain(broken func(string, ...any)) {
+	ids, last := map[string]bool{}, map[string]string{}
+	for _, e := range s.events {
+		if ids[e.ID] {
+			broken("nothing is said twice: %s was published twice", e.ID)
+		}
+		ids[e.ID] = true
+		if e.Type != events.TypeChanged {
 			continue
 		}
-		entry, ok := st.sim.Ledger(id)
-		claimed := p.Situation == events.SituationStopped && p.Money == events.MoneyNotCharged
-		if ok && claimed && entry.Status != envoysim.LedgerNone && entry.Status != envoysim.LedgerAuthorised {
-			broken("it says no more than it knows: %s is called %s, %s; the ledger says %s", id, p.Situation, p.Money, entry.Status)
+		before := ""
+		if e.Purchase.Previous != nil {
+			before = e.Purchase.Previous.ID
 		}
+		if before != last[e.Subject] {
+			broken("nothing is lost: %s follows %q and names %q", e.ID, last[e.Subject], before)
+		}
+		last[e.Subject] = e.ID
 	}
 }
 

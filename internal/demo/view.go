@@ -31,6 +31,8 @@ type view struct {
 	published map[string]events.Event
 	newest    map[string]events.Event // by purchase
 	documents [][]byte
+	events    []events.Event
+	lies      []string
 	shown     struct{ posts, mails, hooks int }
 }
 
@@ -66,7 +68,12 @@ func (v *view) follow(ctx context.Context, url string) {
 			v.say("the event feed ended: " + err.Error())
 			return
 		}
+		falsehood := lie(v.st.sim, env.Event)
 		v.mu.Lock()
+		if falsehood != "" {
+			v.lies = append(v.lies, falsehood)
+		}
+		v.events = append(v.events, env.Event)
 		v.published[env.Event.ID] = env.Event
 		v.documents = append(v.documents, env.Raw)
 		if env.Event.Purchase != nil {
