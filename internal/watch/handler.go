@@ -18,8 +18,8 @@ import (
 //	DELETE  the same body: 204
 //	GET     ?connection=...: {"watches": [...]}
 //
-// Answers to mistakes are {"error": {"code": "...", "field": "...", "problem": "..."}}: 400 for wrong input, 404 for an
-// unknown connection or reference, 409 where another process watches the connection, 503 when the registration could
+// Answers to mistakes are {"error": {"code": "...", "field": "...", "problem": "..."}}: 400 for wrong input, an unknown
+// connection included, 404 for a reference that is not watched, 409 where another process watches the connection, 503 when the registration could
 // not be stored. The caller sees to authentication.
 func (w *Watcher) Handler() http.Handler {
 	mux := http.NewServeMux()

@@ -70,7 +70,7 @@ func (k *keeper) own(ctx, owned context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	t := newTerm(k, owned)
+	t := newTerm(owned, k)
 	k.setTerm(t)
 	defer k.setTerm(nil)
 	return t.run(ctx)

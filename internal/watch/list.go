@@ -35,6 +35,7 @@ func (t *term) list(ctx context.Context, now time.Time) {
 func (t *term) listedAll(ctx context.Context, asked time.Time, l *envoy.List, now time.Time) {
 	t.contact(ctx, asked, now)
 	t.listLine.good()
+	delete(t.sense.refused, envoy.ToolList)
 	t.w.metrics.unknown.Add(float64(l.Unknown))
 	t.roll = roll{asked: asked}
 	t.wantList = false

@@ -14,6 +14,7 @@ type record struct {
 	cursor events.Cursor
 	known  bool
 	last   *events.Event
+	ours   bool   // the last event is one of this connection
 	root   string // chain root of its predecessor, where asked for
 }
 
@@ -62,6 +63,7 @@ func (t *term) read(ctx context.Context, id, before string) (record, error) {
 		last = nil
 	}
 	r.cursor, r.known = resume(c, ok, last, seq)
+	r.ours = last != nil
 	if r.known && last != nil && last.ID == r.cursor.EventID {
 		r.last = last
 	}
@@ -109,8 +111,9 @@ func passedBy(p *events.Purchase) bool {
 	switch p.State {
 	case events.StateNeedsDetails, events.StateWaitingForUser:
 		return p.Approval.State == "approved"
+	default:
+		return !p.Terminal || p.Money != events.MoneyNotCharged || p.Approval.State == "approved"
 	}
-	return !p.Terminal || p.Money != events.MoneyNotCharged || p.Approval.State == "approved"
 }
 
 // loaded takes up what was said about p.
@@ -119,6 +122,7 @@ func (t *term) loaded(ctx context.Context, p *purchase, r record, now time.Time)
 		return
 	}
 	p.loaded, p.known, p.cursor, p.last = true, r.known, r.cursor, r.last
+	p.ours = p.ours || r.ours
 	switch {
 	case r.cursor.ChainRoot != "":
 		p.root = r.cursor.ChainRoot

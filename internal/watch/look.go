@@ -35,6 +35,7 @@ func (t *term) look(ctx context.Context, now time.Time) {
 func (t *term) looked(ctx context.Context, asked time.Time, l *envoy.Look, now time.Time) {
 	t.contact(ctx, asked, now)
 	t.lookLine.good()
+	delete(t.sense.refused, envoy.ToolAccount)
 	t.w.metrics.unknown.Add(float64(l.Unknown))
 	if l.AgentID != "" {
 		t.agentID = l.AgentID

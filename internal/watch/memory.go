@@ -74,7 +74,7 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 		case events.ValidPurchaseID(r.PurchaseID):
 			p := t.track(ctx, r.PurchaseID, now)
 			p.registered, p.seen = p.registered || r.Registered, p.seen || r.Seen
-			p.keyHash = r.KeyHash
+			p.keyHash, p.ours = r.KeyHash, true
 			p.ref = earlier(r.Since, now)
 			t.memory.registers = t.memory.registers || r.Registered
 		case r.KeyHash != "":

@@ -170,7 +170,6 @@ func (t *term) trialFailed(now time.Time) {
 // nothing about now.
 func (t *term) contact(ctx context.Context, asked, now time.Time) {
 	t.sense.replied = now
-	clear(t.sense.refused)
 	if t.park != nil && !asked.Before(t.park.since) {
 		t.resume(ctx, now)
 	}

@@ -90,7 +90,7 @@ func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, passed
 		t.drain(ctx, p, now)
 		return
 	}
-	t.decide(ctx, p, now) // held money may have been seen meanwhile
+	t.judgeAgain(ctx, p, now) // held money may have been seen meanwhile
 	t.checkOverdue(ctx, p, now)
 }
 

@@ -24,6 +24,7 @@ type purchase struct {
 	probe      bool      // ended before first contact: told only if its money hangs
 	reread     bool      // held money has changed since it ended: read it now
 	recheck    bool      // settled as far as we know, but something says otherwise: read once more
+	ours       bool      // this connection has watched or published it before
 	seen       bool      // Envoy has shown it at least once, now or before a restart
 	ref        time.Time // watched since, restarts included
 	begun      time.Time // followed by this term since
@@ -245,6 +246,7 @@ func (p *purchase) passedApproval(s events.Snapshot) bool {
 		if s.Rail != "" { // before, nothing is there to approve
 			return true
 		}
+	default:
 	}
 	gift := s.Rail == "gift_card"
 	if !p.known {

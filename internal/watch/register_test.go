@@ -181,8 +181,8 @@ func TestHandler(t *testing.T) {
 			t.Errorf("store away: %d %s", status, body)
 		}
 		b.stop()
-		if status, _ := call("GET", "/v1/watches?connection=host-a", ""); status != http.StatusNotFound && status != http.StatusConflict {
-			t.Errorf("after the end: %d", status)
+		if status, body := call("GET", "/v1/watches?connection=host-a", ""); status != http.StatusBadRequest {
+			t.Errorf("after the end: %d %s", status, body)
 		}
 	})
 }

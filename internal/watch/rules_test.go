@@ -684,7 +684,7 @@ func TestNewerOwnerWins(t *testing.T) {
 		at := last.Position()
 		at.Revision += 5
 		ahead := events.Still(last, at)
-		if _, err := b.store.Publish(context.Background(), ahead, uint64(b.store.last[pid(1)])+1); err != nil {
+		if _, err := b.store.Publish(context.Background(), ahead, uint64(b.store.last["/connections/host-a"+pid(1)])+1); err != nil {
 			t.Fatal(err)
 		}
 		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Revision = "verifying", p.Revision+1 })

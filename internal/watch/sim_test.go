@@ -37,9 +37,9 @@ func (d direct) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	}
 	rec := httptest.NewRecorder()
 	defer func() {
-		switch cut := recover(); {
-		case cut == nil:
-		case cut == http.ErrAbortHandler: //nolint:errorlint // a panic value
+		switch cut := recover(); cut {
+		case nil:
+		case http.ErrAbortHandler:
 			resp, err = nil, io.ErrUnexpectedEOF
 		default:
 			panic(cut)
@@ -100,7 +100,8 @@ type world struct {
 	log       *buffer
 	edit      []func(*Options)
 	quit      func()
-	breaks    []time.Time // when the watcher was stopped
+	breaks    []time.Time    // when the watcher was stopped
+	away      [][2]time.Time // when the stores were away
 }
 
 // buffer is a log that a test can search.

@@ -76,6 +76,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 		p = t.adopt(ctx, p, reply.Purchase.PurchaseID, now)
 	}
 	p.line.good()
+	delete(t.sense.refused, envoy.ToolStatus)
 	p.replied, p.shown, p.heard = now, now, now
 	p.hurry(c, reply.Purchase.Revision, now)
 	if reply.Purchase.State == string(events.StateReady) {

@@ -67,7 +67,7 @@ func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint
 		return 0, err
 	}
 	if e.Type != events.TypeNotice {
-		newest, there := s.last[e.Subject]
+		newest, there := s.last[e.Source+e.Subject]
 		switch {
 		case there && s.stored[newest].ID == e.ID:
 			return uint64(newest) + 1, nil
@@ -77,7 +77,7 @@ func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint
 			}
 			return 0, events.ErrNewer
 		}
-		s.last[e.Subject] = len(s.stored)
+		s.last[e.Source+e.Subject] = len(s.stored)
 	}
 	s.stored, s.when = append(s.stored, e), append(s.when, time.Now())
 	if s.notified != nil {
@@ -90,13 +90,13 @@ func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint
 	return uint64(len(s.stored)), nil
 }
 
-func (s *store) Last(_ context.Context, _, id string) (*events.Event, uint64, error) {
+func (s *store) Last(_ context.Context, name, id string) (*events.Event, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noBus {
 		return nil, 0, errAway
 	}
-	i, ok := s.last[id]
+	i, ok := s.last["/connections/"+name+id]
 	if !ok {
 		return nil, 0, nil
 	}
@@ -120,7 +120,7 @@ func (s *store) Advance(_ context.Context, id string, c events.Cursor) error {
 	if s.noState {
 		return errAway
 	}
-	if i, ok := s.last[id]; !ok || events.Compare(s.stored[i].Position(), c.Position) < 0 {
+	if c.Sequence == 0 || c.Sequence > uint64(len(s.stored)) || events.Compare(s.stored[c.Sequence-1].Position(), c.Position) < 0 {
 		panic("a cursor ran ahead of what is stored")
 	}
 	if old, ok := s.cursors[id]; !ok || events.Compare(old.Position, c.Position) <= 0 {

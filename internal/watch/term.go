@@ -54,7 +54,7 @@ type term struct {
 	levels  levels
 }
 
-func newTerm(k *keeper, owned context.Context) *term {
+func newTerm(owned context.Context, k *keeper) *term {
 	t := &term{
 		w: k.w, k: k, conn: k.conn, policy: k.w.policy, log: k.w.log.With("connection", k.conn.Name),
 		owned: owned, budget: k.budget, seat: newSeat(), began: time.Now(),
@@ -256,7 +256,7 @@ func (t *term) offer(p *purchase, now time.Time, consider func(errand)) {
 			consider(e)
 		}
 	case actHold, actRead:
-		if !t.looking || now.Sub(t.sight.left) >= lookHead {
+		if (!t.looking || now.Sub(t.sight.left) >= lookHead) && t.introduced(p, now) {
 			consider(e)
 		}
 	case actStop:
@@ -266,6 +266,12 @@ func (t *term) offer(p *purchase, now time.Time, consider func(errand)) {
 // mayLook tells whether a look may go out: not while what it would show has an event that is not stored yet.
 func (t *term) mayLook() bool {
 	return !t.looking && t.sense.unstored == 0
+}
+
+// introduced tells whether it is known whose purchases are ours, or will not be. Before, only what this
+// connection has watched or published already is read: the others may be those of another host of the user.
+func (t *term) introduced(p *purchase, now time.Time) bool {
+	return p.ours || t.policy.Others || !t.sight.asked.IsZero() || t.lookLine.refused > 0 || now.Sub(t.began) > 15*time.Minute
 }
 
 // discover offers the looks and lists that are due without any purchase wanting them, and says when the next is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,13 +214,13 @@ func TestUnauthenticated(t *testing.T) {
 func TestFailingAuthenticationsShareOneBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fars []*far
-		bad := false
+		var bad atomic.Bool
 		b := start(t, newFar(), func(o *Options) {
 			o.Connections = nil
 			for n := range 30 {
 				f := newFar()
 				f.onLook = func(int) error {
-					if bad {
+					if bad.Load() {
 						return refusal(envoy.CodeUnauthenticated, false, 0)
 					}
 					return nil
@@ -230,7 +231,7 @@ func TestFailingAuthenticationsShareOneBudget(t *testing.T) {
 		})
 		defer b.stop()
 		b.pass(time.Minute)
-		bad = true
+		bad.Store(true)
 		b.pass(2 * time.Minute) // each has found out
 		for _, f := range fars {
 			f.forgetCalls()
