@@ -231,7 +231,7 @@ func TestWishesGoToTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sub.Unsubscribe() //nolint:errcheck // the connection ends with the test
+	defer sub.Unsubscribe()
 	replay()
 	if w := <-got; report.Asked != 1 || w.Kind != console.WishReplay || w.Event != d.EventID {
 		t.Errorf("%+v %+v", report, w)
@@ -304,7 +304,7 @@ func TestProcessesTellEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sub.Unsubscribe() //nolint:errcheck // the connection ends with the test
+	defer sub.Unsubscribe()
 	sinks, err := asking.Sinks(t.Context())
 	if err != nil || len(sinks) != 1 || sinks[0].Owner != other.Process {
 		t.Errorf("%+v, %v", sinks, err)
@@ -331,9 +331,9 @@ func TestVerifyReceiver(t *testing.T) {
 		handler http.HandlerFunc
 		wrong   int
 	}{
-		"accepts everything": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 6},
-		"refuses everything": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 6},
-		"fails":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, 12},
+		"accepts everything": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, 6},
+		"refuses everything": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, 6},
+		"fails":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, 12},
 		"redirects":          {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, 12},
 		"right":              {hook{}.ServeHTTP, 0},
 		"takes old ones":     {hook{skip: "time"}.ServeHTTP, 2},

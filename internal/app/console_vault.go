@@ -35,7 +35,7 @@ func (v *vault) Secrets(ctx context.Context) (known []console.Secret, unread []s
 	sources := map[string]secret.Source{}
 	cfg := v.app.wiring().cfg // the one in force, also after a reload
 	collect(reflect.ValueOf(cfg), sources)
-	if all, err := cfg.AllConnections(); err == nil {
+	if all, err := cfg.AllConnections(); err == nil { //nolint:contextcheck // it reads small local files
 		collect(reflect.ValueOf(all), sources)
 	} else {
 		unread = append(unread, "connections_dir")

@@ -80,6 +80,10 @@ func give(w http.ResponseWriter, body any) error {
 	return nil
 }
 
+// place is what is wrong with an expression and where in it; the field is named
+// beside it already.
+func place(err error) string { return strings.TrimPrefix(err.Error(), "match:") }
+
 // parameters reads the query and refuses what is unknown, repeated or too long.
 func parameters(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)

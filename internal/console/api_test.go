@@ -349,7 +349,7 @@ func TestPageShellIsClosed(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		csp := resp.Header.Get("Content-Security-Policy")
-		if resp.StatusCode != 200 || !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+		if resp.StatusCode != http.StatusOK || !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: %d %q", path, resp.StatusCode, csp)
 		}
 		for _, never := range []string{"innerHTML", "insertAdjacentHTML", "document.write", "outerHTML", "eval(", "http://", "https://", "localStorage", "style=\"", "{{version}}", " onclick=\""} {

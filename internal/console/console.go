@@ -118,7 +118,7 @@ func (c *console) tail(w http.ResponseWriter, r *http.Request) error {
 	}
 	match, err := c.matcher(q.Get("match"))
 	if err != nil {
-		return wrong("match", err.Error())
+		return wrong("match", place(err))
 	}
 	since, err := moment(q.Get("since"), time.Now())
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *console) tail(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	for env, err := range c.Feed.Tail(r.Context(), since) {
 		if err != nil {
-			return nil //nolint:nilerr // the answer has begun: its end is all that can be said
+			return nil // the answer has begun: its end is all that can be said
 		}
 		if env.Bad != nil {
 			continue
@@ -141,7 +141,7 @@ func (c *console) tail(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if _, err := w.Write(append(env.Raw, '\n')); err != nil || out.Flush() != nil {
-			return nil //nolint:nilerr // the reader has gone
+			return nil // the reader has gone
 		}
 	}
 	return nil

@@ -65,10 +65,7 @@ func (c *console) live(w http.ResponseWriter, r *http.Request) error {
 	defer tick.Stop()
 	out := http.NewResponseController(w)
 	_, _ = io.WriteString(w, ": following\n\n")
-	for {
-		if out.Flush() != nil {
-			return nil
-		}
+	for err == nil && out.Flush() == nil {
 		select {
 		case env, ok := <-news:
 			if !ok {
@@ -80,10 +77,8 @@ func (c *console) live(w http.ResponseWriter, r *http.Request) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err != nil {
-			return nil //nolint:nilerr // the reader has gone
-		}
 	}
+	return nil // the reader has gone
 }
 
 // change writes one server-sent event.

@@ -51,7 +51,7 @@ func (c *console) silence(q SilenceRequest, now time.Time) (events.Silence, erro
 		return s, wrong("match", "is missing: say which events, for example connection == \"host-a\"")
 	}
 	if _, err := c.Match(q.Match); err != nil {
-		return s, wrong("match", err.Error())
+		return s, wrong("match", place(err))
 	}
 	switch {
 	case q.For != 0 && !q.Until.IsZero():

@@ -172,8 +172,10 @@ func (h pauses) Less(i, j int) bool {
 }
 func (h pauses) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-func (h *pauses) Push(x any) { *h = append(*h, x.(pause)) } //nolint:errcheck,forcetypeassert // nothing else is pushed
+// Push is for container/heap.
+func (h *pauses) Push(x any) { *h = append(*h, x.(pause)) }
 
+// Pop is for container/heap.
 func (h *pauses) Pop() any {
 	old := *h
 	last := old[len(old)-1]
@@ -201,7 +203,7 @@ func (p *replay) event(env events.Envelope) error {
 // until lets time pass.
 func (p *replay) until(now time.Time) error {
 	for len(p.queue) > 0 && !p.queue[0].until.After(now) {
-		w := heap.Pop(&p.queue).(pause) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+		w := heap.Pop(&p.queue).(pause)
 		if p.waits[w.key] != w.number {
 			continue // another one took its place
 		}
