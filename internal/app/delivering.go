@@ -95,14 +95,15 @@ func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *st
 // source is a stream consumer as the loop wants it.
 type source struct {
 	*stream.Consumer
-	bus *stream.Bus
+	bus  *stream.Bus
+	name string // of the sink
 }
 
 // newSource takes no more messages in hand than the loop can use.
 func newSource(bus *stream.Bus, s builtSink) *source {
 	c := bus.Consumer(s.cfg.Name)
 	c.InHand = 2 * s.inFlight
-	return &source{c, bus}
+	return &source{c, bus, s.cfg.Name}
 }
 
 // Begin starts the consumer over.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,8 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/deliver"
+	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/secret"
 	"github.com/heraldbridge/herald/internal/sinks"
 )
@@ -53,6 +57,37 @@ func (p *paces) of(s config.Sink) *deliver.Pace {
 		p.byKey[key] = deliver.NewPace(key.rate)
 	}
 	return p.byKey[key]
+}
+
+// sinkConsumer begins the name of each sink's consumer.
+const sinkConsumer = "sink_"
+
+// Gap tells what left the stream since the consumer was last done with something.
+// Events above that which it was done with too are counted all the same.
+func (s *source) Gap(ctx context.Context) (deliver.Gap, error) {
+	str, err := s.bus.JetStream().Stream(ctx, events.StreamPurchases)
+	if err != nil {
+		return deliver.Gap{}, fmt.Errorf("look at the stream: %w", err)
+	}
+	cons, err := str.Consumer(ctx, sinkConsumer+s.name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return deliver.Gap{}, nil // where it stood is not known
+	}
+	if err != nil {
+		return deliver.Gap{}, fmt.Errorf("look at the consumer: %w", err)
+	}
+	state, floor := str.CachedInfo().State, cons.CachedInfo().AckFloor
+	if state.FirstSeq <= floor.Stream+1 {
+		return deliver.Gap{}, nil
+	}
+	gap := deliver.Gap{Count: state.FirstSeq - floor.Stream - 1}
+	if floor.Last != nil {
+		gap.From = *floor.Last
+	}
+	if state.Msgs > 0 {
+		gap.To = state.FirstTime
+	}
+	return gap, nil
 }
 
 // keys follow the secrets of one sink, for the pause that a refused one causes.

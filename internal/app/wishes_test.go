@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/dedupe"
+	"github.com/heraldbridge/herald/internal/deliver"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/natstest"
 	"github.com/heraldbridge/herald/internal/stream"
@@ -68,7 +72,10 @@ type office struct {
 	t    *testing.T
 	bus  *stream.Bus
 	hook *receiver
+	loop *deliver.Loop
 	stop func()
+
+	published int
 }
 
 // newOffice starts it; block holds further lines of the sink's webhook.
@@ -105,12 +112,18 @@ subscriptions:
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { _ = loops[0].Run(ctx) })
-	o.stop = func() { cancel(); running.Wait() }
-	t.Cleanup(o.stop)
+	o.loop = loops[0]
+	o.start()
+	t.Cleanup(func() { o.stop(); a.notices.Wait() })
 	return o
+}
+
+// start runs the loop until stop.
+func (o *office) start() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(o.t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = o.loop.Run(ctx) })
+	o.stop = func() { cancel(); running.Wait() }
 }
 
 // bury makes a dead letter of a sample.
@@ -265,4 +278,78 @@ func TestChangedHeaderEndsThePause(t *testing.T) {
 	poll(t, "the sink goes on", func() bool {
 		return o.hook.last().Get("Authorization") == "Bearer new-value"
 	})
+}
+
+func (o *office) state() jetstream.StreamState {
+	o.t.Helper()
+	str, err := o.bus.JetStream().Stream(o.t.Context(), events.StreamPurchases)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return str.CachedInfo().State
+}
+
+// keep says how long the stream keeps events.
+func (o *office) keep(age time.Duration) {
+	o.t.Helper()
+	str, err := o.bus.JetStream().Stream(o.t.Context(), events.StreamPurchases)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	cfg := str.CachedInfo().Config
+	cfg.MaxAge, cfg.Duplicates = age, min(age, 2*time.Minute)
+	if _, err := o.bus.JetStream().UpdateStream(o.t.Context(), cfg); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// Events that aged out while nobody delivered are told once, with their number.
+func TestAgedOutIsOneNotice(t *testing.T) {
+	o := newOffice(t, t.TempDir(), "")
+	o.owned()
+	publish := func(n int) {
+		t.Helper()
+		for i := range n {
+			e := events.Samples()[3]
+			p := *e.Purchase
+			e.Subject = fmt.Sprintf("pur_%032x", o.published+i)
+			p.ChainRoot = e.Subject
+			e.ID, e.Purchase = e.Subject+"-0-1-0", &p
+			if _, err := o.bus.Publish(t.Context(), e, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.published += n
+	}
+	floor := func(at uint64) func() bool {
+		return func() bool {
+			f, err := o.bus.Consumer("orders").Floor(t.Context())
+			return err == nil && f >= at
+		}
+	}
+	publish(3)
+	poll(t, "three are delivered", floor(3))
+	o.stop()
+	o.keep(time.Second)
+	publish(10)
+	poll(t, "ten have aged out", func() bool { return o.state().FirstSeq == 14 })
+	o.keep(time.Hour)
+	publish(3)
+	for range 2 { // told at the first beginning only
+		o.start()
+		poll(t, "the rest is delivered", floor(17)) // sixteen and the notice
+		o.stop()
+	}
+	var told []events.Notice
+	for env, err := range o.bus.Stored(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if env.Event.Notice != nil {
+			told = append(told, *env.Event.Notice)
+		}
+	}
+	if len(told) != 1 || told[0].Kind != events.NoticeAgedOut || told[0].Count != 10 || told[0].Sink != "orders" {
+		t.Errorf("notices %+v", told)
+	}
 }

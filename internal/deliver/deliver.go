@@ -80,6 +80,19 @@ type Drainer interface {
 	Drain(ctx context.Context) error
 }
 
+// Gap is what left the stream, by age or by hand, before the sink was done with it.
+type Gap struct {
+	Count uint64    // at most so many events; zero: no gap
+	From  time.Time // when the sink was last done with something; zero: not known
+	To    time.Time // when the oldest event that is left was stored; zero: none is left
+}
+
+// Ageing is what a Source may also be able to tell: what left the stream. It is
+// asked before Begin.
+type Ageing interface {
+	Gap(ctx context.Context) (Gap, error)
+}
+
 // Standings keeps what was said. Keys are purchase ids (the oldest of a chain),
 // "connection-" and a name for notices, and one key of the loop's own.
 type Standings interface {

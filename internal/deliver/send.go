@@ -216,8 +216,13 @@ func (s *shift) announce(before State, f *sinks.Failure) {
 }
 
 func (s *shift) notify(kind events.NoticeKind, text, code string) {
+	s.notice(events.Notice{Kind: kind, Text: text, Code: code})
+}
+
+func (s *shift) notice(n events.Notice) {
 	if s.o.Notify != nil {
-		s.o.Notify(events.Notice{Kind: kind, Sink: s.o.Name, Text: text, Code: code})
+		n.Sink = s.o.Name
+		s.o.Notify(n)
 	}
 }
 
