@@ -61,24 +61,29 @@ func (c *console) live(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	})
+	write(ctx, w, news)
+	return nil
+}
+
+// write passes changes on until there are no more, or nobody reads them.
+func write(ctx context.Context, w http.ResponseWriter, news <-chan events.Envelope) {
 	tick := time.NewTicker(signOfLife)
 	defer tick.Stop()
 	out := http.NewResponseController(w)
-	_, _ = io.WriteString(w, ": following\n\n")
+	_, err := io.WriteString(w, ": following\n\n")
 	for err == nil && out.Flush() == nil {
 		select {
 		case env, ok := <-news:
 			if !ok {
-				return nil
+				return
 			}
 			err = change(w, env)
 		case <-tick.C:
 			_, err = io.WriteString(w, ": still here\n\n")
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
-	return nil // the reader has gone
 }
 
 // change writes one server-sent event.

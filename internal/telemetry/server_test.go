@@ -143,7 +143,7 @@ func TestOpenPagesNeedNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 401 {
+	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST /: %d, want 401", resp.StatusCode)
 	}
 }
