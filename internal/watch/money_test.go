@@ -1,0 +1,188 @@
+package watch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+func TestProofOfNotCharged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		p := operated(1, events.StateProcessing)
+		p.Approval.State = ptr("approved")
+		f.put(p)
+		b.pass(2 * time.Minute)
+		f.with(func() { f.heldMny = &envoy.HeldPurchases{Available: false, Reason: ptr("upstream_unavailable")} })
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "failed" })
+		b.pass(30 * time.Minute)
+		f.with(func() {
+			f.heldMny = f.nothingHeld()
+			f.heldMny.Truncated = nil // null is not false
+		})
+		b.pass(time.Hour)
+		list := b.store.purchases(pid(1))
+		last := list[len(list)-1].Purchase
+		if len(list) != 2 || last.Situation != events.SituationNeedsSupport || last.Money != events.MoneyUnknown || last.MoneyBasis != events.BasisMoneyNotProven {
+			t.Fatalf("%d events, the last: %s %s %s", len(list), last.Situation, last.Money, last.MoneyBasis)
+		}
+		f.with(func() { f.heldMny = f.nothingHeld() })
+		b.pass(time.Hour)
+		list = b.store.purchases(pid(1))
+		last = list[len(list)-1].Purchase
+		if len(list) != 3 || last.Situation != events.SituationStopped || last.Money != events.MoneyNotCharged || last.Reading.Cause != events.CauseReading || last.Reading.N != 1 {
+			t.Errorf("%d events, the last: %s %s %+v", len(list), last.Situation, last.Money, last.Reading)
+		}
+		if c := b.w.Status()[0]; c.Unsettled != 0 {
+			t.Errorf("still watched: %+v", c)
+		}
+	})
+}
+
+func TestOldLookProvesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		p := operated(1, events.StateProcessing)
+		p.Approval.State = ptr("approved")
+		f.put(p)
+		b.pass(2 * time.Minute)
+		f.with(func() {
+			f.onLook = func(int) error { return &envoy.Outage{Kind: envoy.OutageStatus, Status: 502} }
+			no := false
+			f.heldMny = &envoy.HeldPurchases{Available: true, Truncated: &no, Items: []envoy.HeldItem{{PurchaseID: pid(1), State: "held"}}}
+		})
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "failed" })
+		b.pass(10 * time.Minute)
+		list := b.store.purchases(pid(1))
+		if last := list[len(list)-1].Purchase; last.Situation != events.SituationNeedsSupport {
+			t.Errorf("%s with %s (%s), though nobody could look", last.Situation, last.Money, last.MoneyBasis)
+		}
+	})
+}
+
+func TestUnsettledIsFollowedThenGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		p := operated(1, events.StateProcessing)
+		f.put(p)
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "failed", "unknown" })
+		b.pass(24 * time.Hour)
+		f.forgetCalls()
+		b.pass(24 * time.Hour)
+		if n := len(f.made(envoy.ToolStatus)); n < 4 || n > 10 {
+			t.Errorf("%d reads on the second day, want about six", n)
+		}
+		b.pass(27 * 24 * time.Hour)
+		if n := len(b.store.noticed(events.NoticeGaveUp)); n != 0 {
+			t.Fatalf("given up after 29 days")
+		}
+		b.pass(2 * 24 * time.Hour)
+		if n := b.store.noticed(events.NoticeGaveUp); len(n) != 1 || n[0].Notice.PurchaseID != pid(1) {
+			t.Fatalf("%d notices of giving up", len(n))
+		}
+		f.forgetCalls()
+		b.pass(24 * time.Hour)
+		if n := len(f.made(envoy.ToolStatus)); n != 0 {
+			t.Errorf("read %d times after giving up", n)
+		}
+		// Still events kept the state alive: one at least every half retention.
+		last := time.Time{}
+		for i, at := range b.store.times(pid(1)) {
+			if i > 1 && at.Sub(last) > 85*time.Hour {
+				t.Errorf("%s between two events", at.Sub(last))
+			}
+			last = at
+		}
+		if got := b.states(pid(1)); !strings.HasPrefix(got, "processing:revision failed:revision failed:still failed:still") || strings.Count(got, "still") != 8 {
+			t.Error(got)
+		}
+	})
+}
+
+func TestSupersededChainIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		next := func(n int, named bool) {
+			p := operated(n+1, events.StateWaitingForUser)
+			p.Chain.Supersedes = ptr(pid(n))
+			f.edit(pid(n), func(p *envoy.Purchase) {
+				p.State = "superseded"
+				if named {
+					p.Chain.SupersededBy = ptr(pid(n + 1))
+				}
+			})
+			f.put(p)
+			b.pass(2 * time.Minute)
+		}
+		next(1, true)
+		next(2, false) // the link is missing
+		b.stop()
+		b.restart(f)
+		b.pass(time.Minute)
+		next(3, true)
+		f.edit(pid(4), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(30 * time.Hour)
+		b.stop()
+		for n := 1; n <= 4; n++ {
+			list := b.store.purchases(pid(n))
+			if len(list) == 0 {
+				t.Fatalf("purchase %d of the chain was not told", n)
+			}
+			for _, e := range list {
+				if e.Purchase.ChainRoot != pid(1) {
+					t.Errorf("%s has the root %s", e.ID, e.Purchase.ChainRoot)
+				}
+			}
+		}
+		if refs := b.store.set("host-a").Refs; len(refs) != 0 {
+			t.Errorf("still watched: %+v", refs)
+		}
+	})
+}
+
+func TestSettledPurchaseThatRevivesIsWatchedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(time.Hour)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "verifying", "unknown" })
+		b.pass(10 * time.Minute)
+		f.with(func() { f.active = "" })
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(time.Hour)
+		// Held money of a purchase that is settled as far as we know.
+		f.with(func() { f.heldMny.Items = []envoy.HeldItem{{PurchaseID: pid(1), State: "returning"}} })
+		b.pass(time.Hour)
+		f.with(func() { f.heldMny = f.nothingHeld() })
+		b.pass(24 * time.Hour)
+		b.wantStates(pid(1), "processing:revision completed:revision verifying:revision completed:revision completed:reading completed:reading")
+		if n := b.w.Status()[0]; n.Unsettled != 0 || n.Open != 0 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// While an event is not stored its purchase is not read again, and the event is not lost.
+// Another owner that is ahead ends the term; what it published is not said again.

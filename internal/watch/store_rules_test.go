@@ -1,0 +1,207 @@
+package watch
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+func TestB32_RestartTellsNothingTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		for n := 1; n <= 20; n++ {
+			p := operated(n, events.StateVerifying)
+			f.put(p)
+			f.with(func() { f.active = "" })
+		}
+		b.pass(10 * time.Minute)
+		before := len(b.store.purchases(""))
+		if before != 20 {
+			t.Fatalf("%d events, want 20", before)
+		}
+		b.stop()
+		b.restart(f)
+		b.pass(10 * time.Minute)
+		if n := len(b.store.purchases("")); n != before {
+			t.Errorf("a restart published %d events", n-before)
+		}
+		b.stop()
+		b.store.forgetState()
+		b.restart(f)
+		b.pass(10 * time.Minute)
+		if n := len(b.store.purchases("")); n != before {
+			t.Errorf("a restart with an emptied store published %d events", n-before)
+		}
+		f.edit(pid(3), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(10 * time.Minute)
+		b.stop()
+		b.wantStates(pid(3), "verifying:revision completed:revision")
+	})
+}
+
+func TestB32_RealChangesComeThrough(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		b.stop()
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.store.forgetState()
+		b.restart(f)
+		b.pass(2 * time.Minute)
+		b.stop()
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.restart(f)
+		b.pass(2 * time.Minute)
+		b.stop()
+		b.wantStates(pid(1), "processing:revision verifying:revision completed:revision")
+	})
+}
+
+func TestNothingIsReadWhileAnEventIsNotStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		b.store.with(func() { b.store.noBus = true })
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.pass(10 * time.Second)
+		f.forgetCalls()
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(20 * time.Minute)
+		for _, a := range f.made("") {
+			if a.tool != envoy.ToolList {
+				t.Errorf("%s while an event is not stored", a.tool)
+			}
+		}
+		if n := counter(t, b.w.metrics.publishErrors); n < 10 {
+			t.Errorf("%v failures counted", n)
+		}
+		if s := b.w.Status()[0]; !s.Blind || s.Unpublished != 1 {
+			t.Errorf("status: %+v", s)
+		}
+		b.store.with(func() { b.store.noBus = false })
+		b.pass(2 * time.Minute)
+		b.wantStates(pid(1), "processing:revision verifying:revision completed:revision")
+		if n := b.store.noticed(events.NoticeBlind); len(n) != 0 {
+			t.Errorf("blindness told where the bus was away: %+v", n)
+		}
+	})
+}
+
+func TestB31_StateStoreAwayIsNotAlreadySaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		b.store.with(func() { b.store.noState = true })
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.pass(5 * time.Second)
+		b.wantStates(pid(1), "processing:revision verifying:revision") // now, not after recovery
+		b.stop()
+		b.restart(f) // and a start without the store
+		f.put(operated(2, events.StateProcessing))
+		b.pass(5 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(5 * time.Minute)
+		if c := b.store.cursor(pid(1)); c.Revision != 1 {
+			t.Errorf("the store took %+v", c)
+		}
+		if n := counter(t, b.w.metrics.storeErrors.WithLabelValues("cursor")); n == 0 {
+			t.Error("the trouble is not counted")
+		}
+		if !b.w.Status()[0].StoreTrouble {
+			t.Error("the trouble is not shown")
+		}
+		b.store.with(func() { b.store.noState = false })
+		b.pass(5 * time.Minute)
+		b.stop()
+		b.wantStates(pid(1), "processing:revision verifying:revision completed:revision")
+		if c := b.store.cursor(pid(1)); c.Revision != 3 {
+			t.Errorf("after recovery the cursor is %+v", c)
+		}
+		if !b.store.set("host-a").Baselined {
+			t.Error("the set was not stored after recovery")
+		}
+	})
+}
+
+func TestLostAcknowledgementSaysNothingTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		b.store.with(func() { b.store.loseAck = 2 })
+		f.put(operated(1, events.StateProcessing))
+		b.pass(5 * time.Minute)
+		b.wantStates(pid(1), "processing:revision")
+	})
+}
+
+func TestLostLeaseStopsEverything(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		// Another worker takes the lease.
+		first := b.w
+		release := b.leases.steal(leaseName("host-a"))
+		b.pass(time.Second)
+		if s := first.Status()[0]; s.Owner || s.Holds != 0 {
+			t.Errorf("still at work: %+v", s)
+		}
+		f.forgetCalls()
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.pass(10 * time.Minute)
+		if n := len(f.made("")); n != 0 {
+			t.Errorf("%d calls without the lease", n)
+		}
+		if err := first.Register(t.Context(), "host-a", pid(3)); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("registration without the lease: %v", err)
+		}
+		release()
+		b.pass(time.Minute)
+		b.stop()
+		b.wantStates(pid(1), "processing:revision verifying:revision")
+	})
+}
+
+func TestNewerOwnerWins(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		last := b.store.purchases(pid(1))[0]
+		at := last.Position()
+		at.Revision += 5
+		ahead := events.Still(last, at)
+		if _, err := b.store.Publish(context.Background(), ahead, uint64(b.store.last["/connections/host-a"+pid(1)])+1); err != nil {
+			t.Fatal(err)
+		}
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Revision = "verifying", p.Revision+1 })
+		b.pass(2 * time.Minute)
+		b.wantStates(pid(1), "processing:revision processing:still")
+		f.edit(pid(1), func(p *envoy.Purchase) { p.Revision = 9 })
+		b.pass(2 * time.Minute)
+		b.wantStates(pid(1), "processing:revision processing:still verifying:revision")
+	})
+}
