@@ -91,14 +91,12 @@ func change(w io.Writer, env events.Envelope) error {
 	var name string
 	var data any
 	switch e := env.Event; {
-	case env.Bad != nil:
-		return nil
 	case e.Purchase != nil:
 		name, data = "purchase", summarize(env, time.Now())
 	case e.Notice != nil:
 		n := e.Notice
 		name, data = "notice", NoticeView{ID: e.ID, Connection: n.Connection, Kind: n.Kind, PurchaseID: n.PurchaseID, Sink: n.Sink, Text: n.Text, At: env.Stored}
-	default:
+	default: // what does not decode has neither
 		return nil
 	}
 	b, err := json.Marshal(data)
