@@ -145,11 +145,11 @@ func documented(t *testing.T) map[string]metric {
 
 func TestMetricsAreDocumented(t *testing.T) {
 	a := runningApp(t, idle, nil)
-	real, page := registered(t, a.Registry()), documented(t)
-	if len(real) < 20 {
-		t.Fatalf("only %d metrics are registered", len(real))
+	exposed, page := registered(t, a.Registry()), documented(t)
+	if len(exposed) < 20 {
+		t.Fatalf("only %d metrics are registered", len(exposed))
 	}
-	for name, m := range real {
+	for name, m := range exposed {
 		d, ok := page[name]
 		switch {
 		case !ok:
@@ -159,16 +159,16 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 	}
 	for name := range page {
-		if _, ok := real[name]; !ok {
+		if _, ok := exposed[name]; !ok {
 			t.Errorf("docs/metrics.md has %s, which does not exist", name)
 		}
 	}
-	lint(t, a.Registry(), real)
-	closedLabels(t, real)
+	lint(t, a.Registry(), exposed)
+	closedLabels(t, exposed)
 }
 
 // lint asks client_golang about names and helps: of what has samples, and of all the rest by its description.
-func lint(t *testing.T, r *prometheus.Registry, real map[string]metric) {
+func lint(t *testing.T, r *prometheus.Registry, exposed map[string]metric) {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
@@ -178,7 +178,7 @@ func lint(t *testing.T, r *prometheus.Registry, real map[string]metric) {
 	for _, f := range families {
 		sampled[f.GetName()] = true
 	}
-	for name, m := range real {
+	for name, m := range exposed {
 		if sampled[name] {
 			continue
 		}
@@ -200,10 +200,10 @@ func lint(t *testing.T, r *prometheus.Registry, real map[string]metric) {
 }
 
 // closedLabels refuses a label whose values nobody has thought about.
-func closedLabels(t *testing.T, real map[string]metric) {
+func closedLabels(t *testing.T, exposed map[string]metric) {
 	t.Helper()
 	closed := []string{"tool", "outcome", "during", "cause", "kind", "record", "sink", "reason", "operation", "what", "result"}
-	for name, m := range real {
+	for name, m := range exposed {
 		for _, l := range m.labels {
 			if !slices.Contains(closed, l) {
 				t.Errorf("%s has the label %s: are its values bounded?", name, l)

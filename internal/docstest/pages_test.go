@@ -39,9 +39,9 @@ type node struct {
 	Defs        map[string]*node `json:"$defs"`
 }
 
-func schema(t *testing.T, make func() ([]byte, error)) *node {
+func schema(t *testing.T, generate func() ([]byte, error)) *node {
 	t.Helper()
-	data, err := make()
+	data, err := generate()
 	if err != nil {
 		t.Fatal(err)
 	}
