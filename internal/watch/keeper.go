@@ -32,7 +32,7 @@ func newKeeper(w *Watcher, c Connection) *keeper {
 }
 
 // leaseName is the name under which a connection is leased.
-func leaseName(connection string) string { return "connection-" + connection }
+func leaseName(connection string) string { return "watch/" + connection }
 
 // takeOverJitter spreads the first calls of connections that were taken over together.
 const takeOverJitter = 3 * time.Second
@@ -42,8 +42,10 @@ func (k *keeper) run(ctx context.Context) {
 	log := k.w.log.With("connection", k.conn.Name)
 	delays := backoff.Policy{Base: time.Second, Max: 15 * time.Second}
 	for tries := 0; ctx.Err() == nil; {
-		owned, release, err := k.w.leases.Acquire(ctx, leaseName(k.conn.Name))
+		turn, leave := context.WithCancel(ctx)
+		owned, release, err := k.w.leases.Acquire(ctx, leaseName(k.conn.Name), leave)
 		if err != nil {
+			leave()
 			if ctx.Err() == nil {
 				log.Warn("acquire lease", "error", err)
 				pause(ctx, delays.Delay(tries)+100*time.Millisecond)
@@ -52,8 +54,9 @@ func (k *keeper) run(ctx context.Context) {
 			continue
 		}
 		tries = 0
-		err = k.own(ctx, owned)
+		err = k.own(turn, owned)
 		release()
+		leave()
 		if errors.Is(err, events.ErrNewer) && ctx.Err() == nil {
 			log.Warn("another owner is ahead", "error", err)
 			pause(ctx, backoff.Jitter(5*time.Second, 0.2, nil))

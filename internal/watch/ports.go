@@ -35,6 +35,7 @@ type Sets interface {
 // Leases make sure that one process at a time watches a connection.
 type Leases interface {
 	// Acquire blocks until this process owns name. The owned context ends when the lease is lost, and its Err is exact
-	// by the monotonic clock.
-	Acquire(ctx context.Context, name string) (owned context.Context, release func(), err error)
+	// by the monotonic clock. leave is called once when another process should have it: bring to an end what is under
+	// way, then release. It is owned until then.
+	Acquire(ctx context.Context, name string, leave func()) (owned context.Context, release func(), err error)
 }

@@ -208,7 +208,7 @@ func newLeases() *leases {
 	return &leases{held: map[string]*holder{}, freed: make(chan struct{})}
 }
 
-func (l *leases) Acquire(ctx context.Context, name string) (context.Context, func(), error) {
+func (l *leases) Acquire(ctx context.Context, name string, _ func()) (context.Context, func(), error) {
 	for {
 		l.mu.Lock()
 		if l.held[name] == nil {
