@@ -42,6 +42,7 @@ generate: ## write schemas and references again
 verify: generate ## generated files are as checked in, formatting and modules are tidy
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "run make fmt"; exit 1; }
 	$(GO) mod verify
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	git diff --exit-code
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/config"
+	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/stream"
 	"github.com/heraldbridge/herald/internal/telemetry"
@@ -18,6 +19,7 @@ import (
 func (a *App) server(ctx context.Context) (*telemetry.Server, error) {
 	o := telemetry.ServerOptions{
 		Listen: a.Config.HTTP.Listen, Health: a.health, Registry: a.registry, Pages: a.api, Log: a.Log,
+		Open: console.ShellPaths(), // the page without its data: it asks for the token
 	}
 	if src := a.Config.HTTP.Token; !src.IsZero() {
 		o.Token = func(ctx context.Context) (string, error) {
