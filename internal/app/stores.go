@@ -28,7 +28,7 @@ type state interface {
 
 // leases is what owns connections and sinks.
 type leases interface {
-	Acquire(ctx context.Context, name string) (context.Context, func(), error)
+	Acquire(ctx context.Context, name string, leave func()) (context.Context, func(), error)
 }
 
 // stores are the bus and the state of a process, and how to leave them.

@@ -12,6 +12,7 @@
 //	standing        herald:{<sink>}:standing:<purchase>       standing.<sink>.<purchase>
 //	silences        herald:{silences} (hash, field: id)       <id>, in a bucket of its own
 //	lease           herald:{<name>}:lease                     none: one process
+//	members         herald:{<group>}:members (sorted set)     none: one process
 //
 // The braces keep what is read together in one slot of a Redis cluster. A
 // silence lives until its end instead.

@@ -10,5 +10,6 @@ const LeaseLife = leaseLife / LeaseHaste
 func (r *Redis) Hasten() {
 	r.times = leaseTimes{
 		life: LeaseLife, renewal: leaseRenewal / LeaseHaste, look: leaseLook / LeaseHaste,
+		member: memberLife / LeaseHaste, orphan: orphanLook / LeaseHaste,
 	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // leaseTimes are those times as a store has them; only tests have others.
-type leaseTimes struct{ life, renewal, look time.Duration }
+type leaseTimes struct{ life, renewal, look, member, orphan time.Duration }
 
 // ErrLeaseLost is the cause of an ownership that ended before it was released.
 var ErrLeaseLost = errors.New("the lease is lost")
@@ -49,6 +49,13 @@ return 0`
 // Acquire waits until this process owns name, or ctx ends. Who waits looks once
 // a second; which of several gets it is chance.
 //
+// The names of a group, which is what a name has before its first slash, are
+// spread evenly over the processes that want them: one that has its share waits
+// although a name is free. When the share falls, because another process wants
+// some, leave is called once for each lease that is too much: its owner brings
+// to an end what is under way and calls release; owned stays valid until then.
+// leave must not block. Nil: this lease is never asked to leave.
+//
 // owned tells whether the ownership surely lasts: its Err is not nil as soon as
 // the time that Redis granted is over by this machine's monotonic clock, even
 // if the process was stopped meanwhile and no timer has run. Its Done closes
@@ -58,16 +65,30 @@ return 0`
 //
 // release gives the lease back and returns when that is done. It must be called
 // once owned is not needed any more, whatever has become of it.
-func (r *Redis) Acquire(ctx context.Context, name string) (owned context.Context, release func(), err error) {
+func (r *Redis) Acquire(ctx context.Context, name string, leave func()) (owned context.Context, release func(), err error) {
 	if name == "" {
 		return nil, nil, r.metrics.done(opLease, fmt.Errorf("lease %q: %w", name, ErrBadName))
 	}
-	l := &lease{redis: r, name: name, key: r.key(name, "lease"), token: rand.Text()}
+	l := &lease{redis: r, name: name, key: r.key(name, "lease"), token: rand.Text(), leave: leave, roster: r.roster(ctx, name)}
+	l.roster.want(name)
+	defer func() {
+		if err != nil {
+			l.roster.unwant(name)
+		}
+	}()
 	var said bool
 	for {
+		if l.spare, err = l.roster.place(ctx, l); err != nil {
+			return nil, nil, fmt.Errorf("acquire lease %s: %w", name, err)
+		}
 		got, err := l.take(ctx)
 		if got {
-			return l.hold(ctx), l.release, nil
+			owned := l.hold(ctx)
+			l.roster.hold(l)
+			return owned, l.release, nil
+		}
+		if !l.spare {
+			l.roster.back()
 		}
 		if ctx.Err() != nil {
 			return nil, nil, fmt.Errorf("acquire lease %s: %w", name, ctx.Err())
@@ -91,6 +112,11 @@ type lease struct {
 
 	mu    sync.Mutex
 	until time.Time // by the monotonic clock
+
+	roster  *roster
+	leave   func() // nil: it is never asked to leave
+	leaving bool   // it was asked; guarded by the roster
+	spare   bool   // beyond the share; guarded by the roster once it is held
 
 	cancel context.CancelCauseFunc
 	quit   chan struct{}
@@ -216,6 +242,8 @@ func (l *lease) release() {
 		_ = l.redis.metrics.done(opLease, l.redis.do(func(c *redis.Client) error {
 			return redis.NewScript(releaseScript).Run(ctx, c, []string{l.key}, l.token).Err()
 		}))
+		l.roster.let(l)
+		l.roster.unwant(l.name)
 	})
 }
 

@@ -25,7 +25,7 @@ func openHasty(t *testing.T, url string, log *slog.Logger) *dedupe.Redis {
 
 func acquire(t *testing.T, r *dedupe.Redis, name string) (context.Context, func()) {
 	t.Helper()
-	owned, release, err := r.Acquire(t.Context(), name)
+	owned, release, err := r.Acquire(t.Context(), name, nil)
 	must(t, err)
 	t.Cleanup(release)
 	return owned, release
@@ -36,7 +36,7 @@ func blocked(t *testing.T, r *dedupe.Redis, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
-	if _, release, err := r.Acquire(ctx, name); err == nil {
+	if _, release, err := r.Acquire(ctx, name, nil); err == nil {
 		release()
 		t.Fatalf("lease %s has two owners", name)
 	}
@@ -73,7 +73,7 @@ func TestLeaseIsNeverOwnedTwice(t *testing.T) {
 	for range 6 {
 		r := openHasty(t, srv.URL(), nil)
 		group.Go(func() {
-			owned, release, err := r.Acquire(t.Context(), "sink-orders")
+			owned, release, err := r.Acquire(t.Context(), "sink-orders", nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -99,7 +99,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	owned, _ := acquire(t, a, "connection-host-a")
 	ctx, cancel := context.WithTimeout(t.Context(), leaseLife+time.Second)
 	defer cancel()
-	if _, release, err := b.Acquire(ctx, "connection-host-a"); err == nil {
+	if _, release, err := b.Acquire(ctx, "connection-host-a", nil); err == nil {
 		release()
 		t.Fatal("a lease that is renewed was taken")
 	}
@@ -113,7 +113,7 @@ func TestLeaseOutlivesTheContextThatAskedForIt(t *testing.T) {
 	srv := redistest.Own(t)
 	r := openHasty(t, srv.URL(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	owned, release, err := r.Acquire(ctx, "sink-orders")
+	owned, release, err := r.Acquire(ctx, "sink-orders", nil)
 	must(t, err)
 	defer release()
 	cancel()
@@ -121,7 +121,7 @@ func TestLeaseOutlivesTheContextThatAskedForIt(t *testing.T) {
 		t.Error("the ownership ended with the context, so that nothing can be brought to an end")
 	}
 	blocked(t, openHasty(t, srv.URL(), nil), "sink-orders")
-	if _, _, err := r.Acquire(ctx, "sink-orders"); !errors.Is(err, context.Canceled) {
+	if _, _, err := r.Acquire(ctx, "sink-orders", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("asking with an ended context: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestLeaseAfterRedisWasEmptied(t *testing.T) {
 
 func TestSoleOwnsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	owned, release, err := dedupe.Sole{}.Acquire(ctx, "anything")
+	owned, release, err := dedupe.Sole{}.Acquire(ctx, "anything", nil)
 	must(t, err)
 	cancel()
 	if owned.Err() != nil {
@@ -207,7 +207,7 @@ func TestSoleOwnsAtOnce(t *testing.T) {
 	if owned.Err() == nil {
 		t.Error("the ownership outlives its release")
 	}
-	if _, _, err := (dedupe.Sole{}).Acquire(ctx, "anything"); !errors.Is(err, context.Canceled) {
+	if _, _, err := (dedupe.Sole{}).Acquire(ctx, "anything", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("asking with an ended context: %v", err)
 	}
 }

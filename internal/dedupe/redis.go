@@ -50,8 +50,11 @@ type Redis struct {
 	readOnly atomic.Bool // said, and not over yet
 	closed   atomic.Bool
 
+	running sync.WaitGroup // of the rosters
+
 	mu      sync.Mutex
 	renewed time.Time
+	rosters map[string]*roster // by group
 }
 
 // OpenRedis connects. A Redis that is away is waited for until ctx ends; a
@@ -95,7 +98,8 @@ func newRedis(o RedisOptions) (*Redis, error) {
 
 	r := &Redis{
 		opts: opts, prefix: o.Prefix, log: o.Log, metrics: newMetrics(o.Metrics),
-		times: leaseTimes{life: leaseLife, renewal: leaseRenewal, look: leaseLook},
+		times:   leaseTimes{life: leaseLife, renewal: leaseRenewal, look: leaseLook, member: memberLife, orphan: orphanLook},
+		rosters: map[string]*roster{},
 	}
 	if r.prefix == "" {
 		r.prefix = "herald"
@@ -166,6 +170,12 @@ func (r *Redis) Healthy(ctx context.Context) error {
 // Close ends all connections. Leases must have been released.
 func (r *Redis) Close() error {
 	r.closed.Store(true)
+	r.mu.Lock()
+	for _, o := range r.rosters {
+		o.cancel()
+	}
+	r.mu.Unlock()
+	r.running.Wait()
 	return r.client.Load().Close()
 }
 

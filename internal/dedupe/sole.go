@@ -6,9 +6,9 @@ import "context"
 // folder, whose lock is the lease.
 type Sole struct{}
 
-// Acquire owns name until release is called. As with Redis, owned does not end
-// with ctx.
-func (Sole) Acquire(ctx context.Context, _ string) (owned context.Context, release func(), err error) {
+// Acquire owns name until release is called, and never asks to leave. As with
+// Redis, owned does not end with ctx.
+func (Sole) Acquire(ctx context.Context, _ string, _ func()) (owned context.Context, release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}

@@ -308,3 +308,33 @@ func TestBeginIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// Handed over, the loop ends as at a stop, under the lease that it still has, and
+// asks for the sink again.
+func TestHandOverIsGraceful(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.takes = 3 * time.Second
+		for i := range int64(3) {
+			w.stream.publish(event("pur_a", i, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(time.Second)
+		w.leases.leave()
+		pass(time.Second)
+		if n := len(w.leases.names); n != 1 {
+			t.Errorf("given up with a send under way: asked for %d times", n)
+		}
+		pass(time.Minute)
+		stop()
+		if n := len(w.leases.names); n != 2 {
+			t.Errorf("asked for %d times", n)
+		}
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-0-0", "pur_a-0-1-0", "pur_a-0-2-0"}) {
+			t.Errorf("accepted %v", got)
+		}
+		if left := w.stream.unsettled(); len(left) != 0 {
+			t.Errorf("not acknowledged: %v", left)
+		}
+	})
+}

@@ -105,9 +105,10 @@ type Graveyard interface {
 	Bury(ctx context.Context, d events.DeadLetter) error
 }
 
-// Leases gives ownership: owned.Err() is nil while it surely lasts.
+// Leases gives ownership: owned.Err() is nil while it surely lasts. leave is called
+// once when another process should have it; it is owned until it is released.
 type Leases interface {
-	Acquire(ctx context.Context, name string) (owned context.Context, release func(), err error)
+	Acquire(ctx context.Context, name string, leave func()) (owned context.Context, release func(), err error)
 }
 
 // Options are everything a Loop needs. Zero values are documented where they are allowed.

@@ -212,7 +212,7 @@ type leases struct {
 	cancel context.CancelFunc
 }
 
-func (l *leases) Acquire(ctx context.Context, name string) (context.Context, func(), error) {
+func (l *leases) Acquire(ctx context.Context, name string, _ func()) (context.Context, func(), error) {
 	for {
 		l.mu.Lock()
 		free := l.held[name]

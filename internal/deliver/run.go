@@ -24,15 +24,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer l.note(func(s *Status) { s.State = StateStopped })
 	wait := backoff.Policy{Base: time.Second, Max: 15 * time.Second, Rand: l.o.Rand}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		owned, release, err := l.acquire(ctx)
+		turn, leave := context.WithCancel(ctx) // ends as a stop does when the sink is to be handed over
+		owned, release, err := l.acquire(ctx, leave)
 		if err != nil {
+			leave()
 			l.trouble(ctx, "take the lease", err)
 			pause(ctx, wait.Delay(attempt))
 			continue
 		}
 		attempt = -1
-		l.own(ctx, owned)
+		l.own(turn, owned)
 		release()
+		leave()
 		l.note(func(s *Status) { s.State = StateWaiting })
 	}
 	return nil
@@ -47,10 +50,10 @@ func (l *Loop) trouble(ctx context.Context, what string, err error) {
 
 // acquire waits for the lease. The ownership outlives ctx: after a stop, sends
 // under way still end, and are recorded, under it.
-func (l *Loop) acquire(ctx context.Context) (context.Context, func(), error) {
+func (l *Loop) acquire(ctx context.Context, leave func()) (context.Context, func(), error) {
 	keep, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	owned, release, err := l.o.Leases.Acquire(keep, "sink/"+l.o.Name)
+	owned, release, err := l.o.Leases.Acquire(keep, "sink/"+l.o.Name, leave)
 	if err != nil {
 		cancel()
 		return nil, nil, fmt.Errorf("acquire lease: %w", err)

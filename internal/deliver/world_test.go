@@ -254,18 +254,19 @@ func (f *fakeGraveyard) all() []events.DeadLetter {
 type fakeLeases struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc
+	leave  func()
 	names  []string
 	err    error
 }
 
-func (f *fakeLeases) Acquire(ctx context.Context, name string) (context.Context, func(), error) {
+func (f *fakeLeases) Acquire(ctx context.Context, name string, leave func()) (context.Context, func(), error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return nil, nil, f.err
 	}
 	owned, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f.cancel, f.names = cancel, append(f.names, name)
+	f.cancel, f.leave, f.names = cancel, leave, append(f.names, name)
 	return owned, cancel, nil
 }
 
