@@ -22,7 +22,13 @@ func (t *term) dispatch(ctx context.Context, now time.Time) time.Time {
 		t.budget.pass(t.seat, now)
 		return now.Add(time.Second)
 	}
+	if now.Before(t.calm) {
+		return earlier(t.calm, t.sense.next)
+	}
 	errands, next := t.errands(now)
+	if len(errands) > 100 {
+		t.calm = now.Add(10 * time.Millisecond) // looking through them all has its price
+	}
 	for _, e := range errands {
 		if !t.still(e, now) {
 			if e.do == actHold || e.do == actRead {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ type memory struct {
 	baselined bool // first contact is over
 	registers bool // the host registers its purchases
 	saved     time.Time
+	dirty     bool          // the stored set is not what is known
+	handed    time.Time     // when the newest was given to the writer
+	waiting   []func(error) // who waits for it to be stored
 
 	// noted are the purchases that had ended at first contact and are still in the list. They are stored as references
 	// without a time, since nobody is ever told about them.
@@ -95,8 +99,25 @@ func (t *term) saveSet(now time.Time, done func(error)) {
 		}
 		return // what is stored is not known yet and must not be lost
 	}
-	t.memory.saved = now
+	t.memory.saved, t.memory.dirty = now, true
+	if done != nil {
+		t.memory.waiting = append(t.memory.waiting, done)
+	}
+}
+
+// flushSet hands the set to the writer when it has changed and the one before is stored, once a second unless somebody
+// waits: many changes are one write. It says when to come again.
+func (t *term) flushSet(now time.Time) time.Time {
+	if !t.memory.dirty || !t.writer.free() {
+		return never // the writer wakes us
+	}
+	if next := t.memory.handed.Add(time.Second); len(t.memory.waiting) == 0 && now.Before(next) {
+		return next
+	}
+	done := t.memory.waiting
+	t.memory.dirty, t.memory.waiting, t.memory.handed = false, nil, now
 	t.writer.putSet(t.set(), done)
+	return never
 }
 
 // set is what outlives the term.
@@ -116,7 +137,7 @@ func (t *term) set() events.WatchSet {
 		}
 	}
 	slices.SortFunc(set.Refs, func(a, b events.WatchRef) int {
-		return strings.Compare(a.PurchaseID+a.KeyHash, b.PurchaseID+b.KeyHash)
+		return cmp.Or(strings.Compare(a.PurchaseID, b.PurchaseID), strings.Compare(a.KeyHash, b.KeyHash))
 	})
 	return set
 }

@@ -144,18 +144,20 @@ type writer struct {
 	w          *Watcher
 	connection string
 	wake       chan struct{}
+	seat       *seat // woken when a set is written
 
 	mu      sync.Mutex
 	cursors map[string]events.Cursor
 	set     *events.WatchSet
 	done    []func(error)
+	writing bool // a set is on its way
 	trouble bool
 }
 
 var errNotLoaded = errors.New("the watch set is not read yet")
 
-func newWriter(w *Watcher, connection string) *writer {
-	return &writer{w: w, connection: connection, wake: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
+func newWriter(w *Watcher, connection string, s *seat) *writer {
+	return &writer{w: w, connection: connection, seat: s, wake: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
 }
 
 func (w *writer) putCursor(id string, c events.Cursor) {
@@ -165,14 +167,19 @@ func (w *writer) putCursor(id string, c events.Cursor) {
 	w.ping()
 }
 
-func (w *writer) putSet(s events.WatchSet, done func(error)) {
+func (w *writer) putSet(s events.WatchSet, done []func(error)) {
 	w.mu.Lock()
-	w.set = &s
-	if done != nil {
-		w.done = append(w.done, done)
-	}
+	w.set, w.writing = &s, true
+	w.done = append(w.done, done...)
 	w.mu.Unlock()
 	w.ping()
+}
+
+// free tells whether a set can be taken: the one before was tried.
+func (w *writer) free() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.writing
 }
 
 func (w *writer) ping() {
@@ -231,6 +238,10 @@ func (w *writer) flush(ctx context.Context) error {
 		for _, f := range done {
 			f(failed)
 		}
+		w.mu.Lock()
+		w.writing = false
+		w.mu.Unlock()
+		w.seat.ping()
 	}
 	for id, c := range cursors {
 		err := failed

@@ -40,6 +40,7 @@ type term struct {
 	looking  bool
 	listing  bool
 	wantList bool
+	calm     time.Time // no dispatch before
 	lookLine line
 	listLine line
 	agentID  string
@@ -61,7 +62,7 @@ func newTerm(owned context.Context, k *keeper) *term {
 		byID: map[string]*purchase{}, byKey: map[string]*purchase{},
 		memory: newMemory(), levels: newLevels(k.w.metrics),
 	}
-	t.writer = newWriter(k.w, k.conn.Name)
+	t.writer = newWriter(k.w, k.conn.Name, t.seat)
 	t.sense.heard, t.sense.refused = t.began, map[envoy.Tool]bool{}
 	return t
 }
@@ -92,6 +93,7 @@ func (t *term) run(ctx context.Context) error {
 		now := time.Now()
 		t.tick(ctx, now)
 		wake := t.dispatch(ctx, now)
+		wake = earlier(wake, t.flushSet(now))
 		t.show()
 		timer.Reset(max(time.Millisecond, wake.Sub(now)))
 	}
@@ -99,6 +101,9 @@ func (t *term) run(ctx context.Context) error {
 }
 
 func (t *term) close() {
+	for _, done := range t.memory.waiting {
+		done(context.Canceled)
+	}
 	t.budget.leave(t.seat, time.Now())
 	t.levels.clear()
 	close(t.over)
