@@ -1,0 +1,413 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/console"
+	"github.com/heraldbridge/herald/internal/envoysim"
+	"github.com/heraldbridge/herald/internal/events"
+	"github.com/heraldbridge/herald/internal/stream"
+)
+
+// The promises about owners: design section 3, Leases.
+const (
+	followed  = 20 * time.Second // after a death all is owned again
+	settledIn = 60 * time.Second // after a birth everyone has its share
+)
+
+// listen is where a program's API is.
+func (p *proc) listen() string {
+	p.t.Helper()
+	for line := range strings.Lines(p.out.String()) {
+		var said struct{ Msg, Listen string }
+		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == "listening" {
+			return "http://" + said.Listen
+		}
+	}
+	p.t.Fatalf("%s does not say where it listens:\n%s", p.cmd.Path, p.out)
+	return ""
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fleet is several processes of one program.
+type fleet struct {
+	w       *world
+	program string
+	file    string
+	live    []*proc
+}
+
+func (f *fleet) add() *proc {
+	f.w.t.Helper()
+	p := f.w.start(f.program, "-c", f.file)
+	p.says(`"msg":"running"`)
+	f.live = append(f.live, p)
+	return p
+}
+
+func (f *fleet) kill(i int) {
+	f.live[i].kill()
+	f.live = slices.Delete(f.live, i, i+1)
+}
+
+// owners counts what each live process owns, by the answers of all.
+func (f *fleet) owners() (each []int, all int) {
+	each = make([]int, len(f.live))
+	for _, p := range f.live {
+		owners, err := f.ask(p)
+		if err != nil {
+			continue // a stopped one; another answers for all
+		}
+		for _, owner := range owners {
+			for i, q := range f.live {
+				if strings.HasSuffix(owner, fmt.Sprintf(" %d", q.cmd.Process.Pid)) {
+					each[i]++
+					all++
+				}
+			}
+		}
+		return each, all
+	}
+	return each, 0
+}
+
+// ask names the owner of each connection or sink, as one process sees it.
+func (f *fleet) ask(p *proc) ([]string, error) {
+	ctx, cancel := context.WithTimeout(f.w.t.Context(), 3*time.Second)
+	defer cancel()
+	c := console.Client{URL: p.listen(), HTTP: http.DefaultClient}
+	var out []string
+	if f.program == "watcher" {
+		var page console.Page[console.Connection]
+		err := c.Get(ctx, "/v1/connections", url.Values{"limit": {"100"}}, &page)
+		for _, one := range page.Items {
+			out = append(out, one.Owner)
+		}
+		return out, err
+	}
+	var page console.Page[console.Sink]
+	err := c.Get(ctx, "/v1/sinks", url.Values{"limit": {"100"}}, &page)
+	for _, one := range page.Items {
+		out = append(out, one.Owner)
+	}
+	return out, err
+}
+
+// owned waits until all n are owned, and by none more than most.
+func (f *fleet) owned(what string, limit time.Duration, n, most int, also func() bool) {
+	f.w.t.Helper()
+	start := time.Now()
+	var each []int
+	await(f.w.t, limit, what, func() bool {
+		var all int
+		each, all = f.owners()
+		return all == n && slices.Max(each) <= most && (also == nil || also())
+	}, func() string { return fmt.Sprintf("owned by %v", each) }, func() string { return f.live[0].out.String() })
+	f.w.t.Logf("%s: %v after %s", what, each, time.Since(start).Round(100*time.Millisecond))
+}
+
+// hosts writes the configuration of watchers of n connections, each of its own
+// user with one purchase, and gives the purchases.
+func (w *world) hosts(n int) (file string, ids []string) {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "hosts")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `nats: { url: %q }
+redis: { url: %q }
+data_dir: %s/data
+http: { listen: "127.0.0.1:0" }
+log: { level: info, format: json }
+shutdown_grace: 5s
+watch: { requests_per_minute: 100, look_every: 5s, discover_every: 5s }
+connections:
+`, w.nats.URL(), w.redis.URL(), dir)
+	for i := range n {
+		user := fmt.Sprintf("user-%d", i)
+		w.write(dir, user, w.sim.AddToken(user, "origin:https://host.example.test"))
+		fmt.Fprintf(&b, "  - { name: host-%d, base_url: %q, token: \"file:%s\" }\n", i, w.envoy.URL, user)
+		id, err := w.sim.Put(user, envoysim.Purchase{
+			State: envoysim.WaitingForUser, UserTask: envoysim.Approve, Rail: envoysim.OperatedCheckout,
+			CheckoutBy: envoysim.ByEnvoy, MerchantName: "Example Store", MerchantURL: "https://shop.example.test", Amount: 249900,
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return w.write(dir, "herald.yaml", b.String()), ids
+}
+
+// published waits until every reading of the purchases is stored, and sees that
+// none is stored twice.
+func (w *world) published(what string, ids []string) {
+	w.t.Helper()
+	start := time.Now()
+	var got map[string][]int64
+	missing := func() (out []string) {
+		got = map[string][]int64{}
+		seen := map[string]bool{}
+		for _, e := range w.stored() {
+			if seen[e.Event.ID] {
+				w.t.Errorf("%s is stored twice", e.Event.ID)
+			}
+			seen[e.Event.ID] = true
+			if e.Event.Type == events.TypeChanged {
+				got[e.Event.Subject] = append(got[e.Event.Subject], e.Event.Purchase.Reading.Revision)
+			}
+		}
+		for _, id := range ids {
+			// A revision may be read anew in other words; that is another event.
+			if !slices.Equal(slices.Compact(got[id]), want(w, id)) {
+				out = append(out, fmt.Sprintf("%s: %v, want %v", id, got[id], want(w, id)))
+			}
+		}
+		return out
+	}
+	await(w.t, 60*time.Second, what, func() bool { return len(missing()) == 0 },
+		func() string { return strings.Join(missing(), "\n") })
+	w.t.Logf("%s: all stored after %s", what, time.Since(start).Round(100*time.Millisecond))
+}
+
+// Three watchers share sixty connections. One is killed while all purchases
+// change, and a fourth comes.
+func TestWatchersShareConnections(t *testing.T) {
+	const n = 60
+	w := newWorld(t)
+	file, ids := w.hosts(n)
+	f := &fleet{w: w, program: "watcher", file: file}
+	for range 3 {
+		f.add()
+	}
+	held := func() bool { return w.sim.Holds() == n }
+	f.owned("three watchers", settledIn, n, n/3, held)
+	w.published("the first readings", ids)
+
+	for i, id := range ids {
+		if i == n/2 {
+			f.kill(1)
+		}
+		w.move(id, envoysim.Processing)
+	}
+	f.owned("one killed, and all is watched", followed, n, n/2, held)
+	w.published("the changes of the kill", ids)
+
+	f.add()
+	f.owned("a fourth one", settledIn, n, n/3, held)
+	for _, id := range ids {
+		w.move(id, envoysim.Verifying)
+	}
+	w.published("the last changes", ids)
+	for _, p := range f.live {
+		if code := p.stop(); code != 0 {
+			t.Errorf("exit code %d\n%s", code, p.out)
+		}
+	}
+}
+
+// sinks writes the configuration of notifiers with n webhooks at one receiver.
+func (w *world) sinks(n int) string {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "sinks")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(dir, "hook", "whsec_"+base64.StdEncoding.EncodeToString([]byte(hookSecret)))
+	var b, names strings.Builder
+	fmt.Fprintf(&b, `nats: { url: %q }
+redis: { url: %q }
+data_dir: %s/data
+http: { listen: "127.0.0.1:0" }
+log: { level: info, format: json }
+shutdown_grace: 5s
+sinks:
+`, w.nats.URL(), w.redis.URL(), dir)
+	for i := range n {
+		fmt.Fprintf(&b, "  - { name: sink-%d, webhook: { url: %q, secrets: [\"file:hook\"], allow_cidrs: [127.0.0.0/8], timeout: 5s } }\n",
+			i, w.hook.URL(fmt.Sprintf("/sink-%d", i)))
+		fmt.Fprintf(&names, "sink-%d, ", i)
+	}
+	fmt.Fprintf(&b, "subscriptions:\n  - { name: all, match: \"true\", sinks: [%s] }\n", strings.TrimSuffix(names.String(), ", "))
+	return w.write(dir, "herald.yaml", b.String())
+}
+
+// press publishes changes of purchases until it is stopped.
+type press struct {
+	stop func()
+	mu   sync.Mutex
+	ids  []string // of events, in the order of the stream
+}
+
+func (w *world) press(purchases int, every time.Duration) *press {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	bus, err := stream.Open(ctx, stream.Options{URL: w.nats.URL(), Name: "press"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &press{}
+	var running sync.WaitGroup
+	running.Go(func() {
+		last := map[string]uint64{}
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			e := events.Samples()[3]
+			q := *e.Purchase
+			e.Subject = fmt.Sprintf("pur_%032x", i%purchases)
+			q.ChainRoot, q.Reading.Revision = e.Subject, int64(i/purchases+1)
+			e.ID, e.Purchase = events.EventID(e.Subject, events.Position{Revision: q.Reading.Revision}), &q
+			seq, err := bus.Publish(context.WithoutCancel(ctx), e, last[e.Subject])
+			if err != nil {
+				w.t.Errorf("publish: %v", err)
+				return
+			}
+			last[e.Subject] = seq
+			p.mu.Lock()
+			p.ids = append(p.ids, e.ID)
+			p.mu.Unlock()
+		}
+	})
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		_ = bus.Close(context.WithoutCancel(ctx))
+	})
+	w.t.Cleanup(p.stop)
+	return p
+}
+
+func (p *press) printed() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.ids)
+}
+
+// taken gives what each sink's receiver accepted, in order.
+func (w *world) taken() map[string][]taking {
+	out := map[string][]taking{}
+	for _, r := range w.hook.Received() {
+		if r.Status/100 != 2 {
+			continue
+		}
+		e, err := events.Decode(bytes.TrimSpace(r.Body))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out[r.Path] = append(out[r.Path], taking{e.ID, e.Subject, e.Purchase.Reading.Revision, r.At})
+	}
+	return out
+}
+
+type taking struct {
+	id, purchase string
+	revision     int64
+	at           time.Time
+}
+
+// Three notifiers share ten sinks. Six times one is killed, or stopped for longer
+// than its leases last and let go on.
+func TestNotifiersShareSinks(t *testing.T) {
+	const n, slack = 10, 2 * time.Second
+	w := newWorld(t)
+	f := &fleet{w: w, program: "notifier", file: w.sinks(n)}
+	for range 3 {
+		f.add()
+	}
+	f.owned("three notifiers", settledIn, n, 4, nil)
+	p := w.press(20, 50*time.Millisecond)
+	var faults []time.Time
+	for i := range 6 {
+		faults = append(faults, time.Now())
+		if i%2 == 0 {
+			f.kill(0)
+			f.owned("one killed", followed, n, n, nil)
+			f.add()
+		} else {
+			victim := f.live[0]
+			victim.signal(syscall.SIGSTOP)
+			f.live = f.live[1:]
+			f.owned("one stopped", followed, n, n, nil)
+			victim.signal(syscall.SIGCONT)
+			f.live = append(f.live, victim)
+		}
+		f.owned("three again", settledIn, n, 4, nil)
+	}
+	p.stop()
+	printed := p.printed()
+	await(t, 60*time.Second, "everything is delivered", func() bool {
+		got := w.taken()
+		for i := range n {
+			if len(unique(got[fmt.Sprintf("/sink-%d", i)])) < len(printed) {
+				return false
+			}
+		}
+		return true
+	}, f.live[0].out.String)
+	repeats := 0
+	for sink, list := range w.taken() {
+		repeats += check(t, sink, list, faults, slack)
+	}
+	t.Logf("%d events to %d sinks: %d deliveries, %d repeated at a fault", len(printed), n, len(printed)*n, repeats)
+	if limit := 16 * len(faults); repeats > limit { // what can be under way at one process
+		t.Errorf("%d repeats, more than can have been under way", repeats)
+	}
+}
+
+func unique(list []taking) map[string]bool {
+	out := map[string]bool{}
+	for _, one := range list {
+		out[one.id] = true
+	}
+	return out
+}
+
+// check sees that no purchase goes back, and that nothing is accepted twice but
+// what was under way at a fault. It gives the number of those.
+func check(t *testing.T, sink string, list []taking, faults []time.Time, slack time.Duration) (repeats int) {
+	t.Helper()
+	newest, first := map[string]int64{}, map[string]time.Time{}
+	for _, one := range list {
+		if one.revision < newest[one.purchase] {
+			t.Errorf("%s: revision %d of %s came after %d", sink, one.revision, one.purchase, newest[one.purchase])
+		}
+		newest[one.purchase] = one.revision
+		before, again := first[one.id]
+		if !again {
+			first[one.id] = one.at
+			continue
+		}
+		repeats++
+		if !slices.ContainsFunc(faults, func(f time.Time) bool { return before.Sub(f).Abs() < slack }) {
+			t.Errorf("%s: %s was accepted at %s and at %s, at no fault", sink, one.id, before, one.at)
+		}
+	}
+	return repeats
+}
