@@ -43,8 +43,10 @@ func TestATokenHasChangedOnlyAgainstTheOneInUse(t *testing.T) {
 		t.Error("an unchanged token counts as changed after its first use")
 	}
 	write("second-token-002")
-	if !c.Changed(t.Context()) || !c.Changed(t.Context()) {
-		t.Error("a rotated token does not count as changed until it is used")
+	for range 2 { // asking is not using
+		if !c.Changed(t.Context()) {
+			t.Error("a rotated token does not count as changed until it is used")
+		}
 	}
 	use()
 	if c.Changed(t.Context()) {

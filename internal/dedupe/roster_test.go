@@ -74,6 +74,7 @@ func (m *member) work(ctx context.Context, name string) {
 	}
 }
 
+//nolint:revive // owned is what is gained, not the context of the call
 func (g *group) gain(m *member, name string, owned context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -121,7 +121,7 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 		case <-s.l.resume:
 			s.wake()
 		case a := <-s.asks():
-			s.wished(a)
+			s.wished(a) //nolint:contextcheck // what it sends runs under the ownership, which outlives ctx
 		case <-alive.C:
 			s.keep()
 		case <-timer.C:

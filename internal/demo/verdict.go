@@ -166,7 +166,7 @@ func lie(sim *envoysim.Sim, e events.Event) string {
 	if p == nil || !p.Terminal || p.Money == events.MoneyRefunded {
 		return ""
 	}
-	if p.Situation != events.SituationStopped && !(p.Money == events.MoneyNotCharged && p.Situation != events.SituationDone) {
+	if p.Situation != events.SituationStopped && (p.Money != events.MoneyNotCharged || p.Situation == events.SituationDone) {
 		return ""
 	}
 	entry, ok := sim.Ledger(e.Subject)

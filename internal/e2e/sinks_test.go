@@ -152,7 +152,7 @@ subscriptions:
 		if n := gauge(addr, fmt.Sprintf("herald_deliver_sent_total{sink=%q}", sink)); n != "0" {
 			t.Errorf("%s has sent %s", sink, n)
 		}
-		if !strings.Contains(fetch(t, addr+"/metrics"), fmt.Sprintf("herald_deliver_failures_total{reason=")) {
+		if failures(fetch(t, addr+"/metrics"), sink) == 0 {
 			t.Errorf("%s has not failed", sink)
 		}
 	}
