@@ -22,7 +22,7 @@ func TestSlackSinksOfOneChannelShareAPace(t *testing.T) {
 	for name, same := range map[string]bool{
 		"the same channel":     p.of(slack("C1", 0)) == ops,
 		"its rate written out": p.of(slack("C1", 1)) == ops,
-		"one webhook":          shared(p, hook("a"), hook("a")),
+		"one webhook":          shared(&p, hook("a"), hook("a")),
 		"a webhook has none":   p.of(config.Sink{Webhook: &config.Webhook{}}) == nil,
 	} {
 		if !same {

@@ -284,11 +284,12 @@ func (w *world) move(id string, to envoysim.State) {
 	}
 }
 
-// revisions gives the published revisions of a purchase, in stream order.
+// revisions gives the published revisions of a purchase, in stream order. Further
+// readings at one revision (money that moved meanwhile) are left out.
 func revisions(stored []events.Envelope, id string) []int64 {
 	var out []int64
 	for _, e := range stored {
-		if e.Event.Subject == id && e.Event.Type == events.TypeChanged {
+		if e.Event.Subject == id && e.Event.Type == events.TypeChanged && e.Event.Purchase.Reading.N == 0 {
 			out = append(out, e.Event.Purchase.Reading.Revision)
 		}
 	}
