@@ -24,15 +24,25 @@ var (
 // A day in the life of three agent hosts of two users, with every quirk of Envoy's, faults of the network, restarts of
 // the watcher and lost leases. What must hold whatever happens is in the checks below.
 func TestWalk(t *testing.T) {
+	reached := map[string]bool{}
 	for i := range *seeds {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { walk(t, seed) })
+			bubble(t, func(t *testing.T) { walk(t, seed, reached) })
 		})
+	}
+	for _, word := range []string{
+		"needs_details", "needs_answer", "waiting_for_user", "processing", "ready", "verifying", "completed", "failed",
+		"cancelled", "superseded", "otu_card", "operated_checkout", "elixir_marketplace", "gift_card", "agent", "envoy",
+	} {
+		if !reached[word] {
+			t.Errorf("no purchase of these walks was ever %s, so nothing was shown about it", word)
+		}
 	}
 }
 
-func walk(t *testing.T, seed uint64) {
+// walk adds to reached the states, rails and routes that its purchases went through.
+func walk(t *testing.T, seed uint64, reached map[string]bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t, envoysim.Options{Seed: seed, Speed: 1, Quirks: envoysim.DefaultQuirks(), AuthFailuresPerMinute: -1}, []string{"asha", "asha", "ravi"})
 	defer w.quit()
@@ -75,6 +85,12 @@ func walk(t *testing.T, seed uint64) {
 	w.stop()
 	for _, lie := range lies() {
 		t.Error(lie)
+	}
+	for _, record := range w.sim.Purchases() {
+		reached[string(record.Purchase.Rail)] = true
+		for _, h := range record.History {
+			reached[string(h.State)], reached[string(h.CheckoutBy)] = true, true
+		}
 	}
 	w.checkEverythingWasTold()
 	w.checkGuilt(ready)
