@@ -71,7 +71,7 @@ func newStage(ctx context.Context, dir string, seed uint64, stores string) (_ *s
 			return nil, fmt.Errorf("add agent: %w", err)
 		}
 	}
-	ca, err := st.receivers()
+	ca, err := st.receivers() //nolint:contextcheck // stand-ins live until they are closed, not as long as a context
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,6 @@ func (st *stage) serveEnvoy(ctx context.Context) (string, error) {
 // certificate that the mailbox is signed with.
 func (st *stage) receivers() (ca []byte, err error) {
 	const loopback = "127.0.0.1:0"
-	//nolint:contextcheck // stand-ins live until they are closed, not as long as a context
 	st.slack, err = sinkfakes.NewSlack(loopback, nil, sinkfakes.SlackOptions{Token: slackTok, Channels: []string{channelID}})
 	if err != nil {
 		return nil, fmt.Errorf("start slack: %w", err)
