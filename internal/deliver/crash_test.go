@@ -320,14 +320,14 @@ func TestHandOverIsGraceful(t *testing.T) {
 		}
 		_, stop := w.run()
 		pass(time.Second)
-		w.leases.leave()
+		w.leases.handOver()
 		pass(time.Second)
-		if n := len(w.leases.names); n != 1 {
+		if n := w.leases.asked(); n != 1 {
 			t.Errorf("given up with a send under way: asked for %d times", n)
 		}
 		pass(time.Minute)
 		stop()
-		if n := len(w.leases.names); n != 2 {
+		if n := w.leases.asked(); n != 2 {
 			t.Errorf("asked for %d times", n)
 		}
 		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-0-0", "pur_a-0-1-0", "pur_a-0-2-0"}) {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,35 +294,32 @@ func TestAPanickingSinkFailsAtThatMessageOnly(t *testing.T) {
 func TestPauseEndsWhenTheSecretChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var fresh, asked int
+		var fresh atomic.Bool
+		var asked atomic.Int32
 		w.o.Changed = func(context.Context) bool {
-			asked++
-			if fresh == 0 {
-				return false
-			}
-			fresh = 0
-			return true
+			asked.Add(1)
+			return fresh.Swap(false)
 		}
 		w.sink.answers(func(sinks.Notification) error {
 			return &sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Status: 401}
 		})
 		l, stop := w.run()
 		pass(time.Minute)
-		if asked != 0 {
-			t.Errorf("asked %d times while nothing is wrong", asked)
+		if n := asked.Load(); n != 0 {
+			t.Errorf("asked %d times while nothing is wrong", n)
 		}
 		w.stream.publish(event("pur_a", 1, events.SituationWorking))
 		pass(time.Minute)
-		if n := len(w.sink.tried()); n != 1 || l.Status().State != StatePaused || asked < 10 {
-			t.Errorf("%d tries, %s, asked %d times", n, l.Status().State, asked)
+		if n := len(w.sink.tried()); n != 1 || l.Status().State != StatePaused || asked.Load() < 10 {
+			t.Errorf("%d tries, %s, asked %d times", n, l.Status().State, asked.Load())
 		}
-		fresh = 1 // still a wrong one
+		fresh.Store(true) // still a wrong one
 		pass(10 * time.Second)
 		if n := len(w.sink.tried()); n != 2 || l.Status().State != StatePaused {
 			t.Errorf("another wrong secret: %d tries, %s", n, l.Status().State)
 		}
 		w.sink.answers(nil)
-		fresh = 1
+		fresh.Store(true)
 		pass(10 * time.Second)
 		stop()
 		if got := w.sink.got(); len(got) != 1 || len(w.stream.unsettled()) != 0 {

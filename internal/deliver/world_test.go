@@ -270,6 +270,20 @@ func (f *fakeLeases) Acquire(ctx context.Context, name string, leave func()) (co
 	return owned, cancel, nil
 }
 
+// handOver asks for the lease back.
+func (f *fakeLeases) handOver() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leave()
+}
+
+// asked is how often the lease was asked for.
+func (f *fakeLeases) asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.names)
+}
+
 func (f *fakeLeases) lose() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
