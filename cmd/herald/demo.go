@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/heraldbridge/herald/internal/app"
 	"github.com/heraldbridge/herald/internal/demo"
 )
 
@@ -16,6 +20,11 @@ func demoCommand() *cobra.Command {
 		Example: "  herald demo\n" +
 			"  herald demo --for 20s --json",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.For != 0 && o.For < demo.Shortest {
+				return &app.UsageError{Err: fmt.Errorf("--for %s is too short: give %s or more, or 0 until interrupted", o.For, demo.Shortest)}
+			}
+			// A reader that goes away ends the demo, which then tidies up.
+			signal.Ignore(syscall.SIGPIPE)
 			o.Out, o.Version = c.OutOrStdout(), version
 			return demo.Run(c.Context(), o)
 		},

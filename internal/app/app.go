@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heraldbridge/herald/config"
+	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/deliver"
 	"github.com/heraldbridge/herald/internal/envoy"
 	"github.com/heraldbridge/herald/internal/events"
@@ -199,7 +200,7 @@ func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
 	mux.Handle("/v1/reload", reload)
 	pages, status := a.consoleOf(st, crew.current, w)
 	mux.Handle("/", pages)
-	a.api.set(mux)
+	a.api.set(console.Guard(mux))
 	return append(loops, status, loop{"reload", reload.run}), nil
 }
 

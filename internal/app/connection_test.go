@@ -52,6 +52,10 @@ func TestATokenHasChangedOnlyAgainstTheOneInUse(t *testing.T) {
 	if c.Changed(t.Context()) {
 		t.Error("the rotated token counts as changed after its use")
 	}
+	write("two\nlines")
+	if _, err := c.Token(t.Context()); err == nil || strings.Contains(err.Error(), "lines\n") {
+		t.Errorf("a token of two lines gives %v", err)
+	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/heraldbridge/herald/internal/secret"
@@ -19,12 +21,16 @@ type credential struct {
 // Token gives the token for a call.
 func (c *credential) Token(ctx context.Context) (secret.Value, error) {
 	v, err := c.src.Read(ctx)
-	if err == nil {
-		c.mu.Lock()
-		c.used = v
-		c.mu.Unlock()
+	if err != nil {
+		return v, err
 	}
-	return v, err
+	if strings.ContainsFunc(v.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return secret.Value{}, fmt.Errorf("read token of %s: it has spaces, line ends or other characters that a token cannot have", c.src)
+	}
+	c.mu.Lock()
+	c.used = v
+	c.mu.Unlock()
+	return v, nil
 }
 
 // Changed reads the source afresh and tells whether it gives another token than

@@ -194,10 +194,10 @@ func body(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// guard refuses what a page of another site may have made a browser send: a
+// Guard refuses what a page of another site may have made a browser send: a
 // request from another origin, or, where no token proves the sender, one by a
 // name that could have been pointed here.
-func guard(next http.Handler) http.Handler {
+func Guard(next http.Handler) http.Handler {
 	same := http.NewCrossOriginProtection()
 	same.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, &Refusal{Status: http.StatusForbidden, Problem: "the request comes from another site"})

@@ -66,7 +66,7 @@ func Handler(o Options) http.Handler {
 		mux.HandleFunc(pattern, part)
 	}
 	servePage(mux, o.Version)
-	return guard(mux)
+	return Guard(mux)
 }
 
 // routes is the whole API.

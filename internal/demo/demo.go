@@ -32,8 +32,15 @@ type Options struct {
 // ErrBroken says that a promise did not hold; the summary names it.
 var ErrBroken = errors.New("a promise was broken")
 
+// Shortest is the least time in which a purchase can be found, change and be told of.
+const Shortest = 8 * time.Second
+
 // Run runs the demo and reports whether every promise held.
 func Run(ctx context.Context, o Options) error {
+	// A reader that goes away, as head does, ends the demo as an interrupt would.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o.Out = &tap{to: o.Out, gone: cancel}
 	dir, err := os.MkdirTemp("", "herald-demo-")
 	if err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -45,6 +52,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer st.close()
 	s, err := play(ctx, o, st, dir)
+	if errors.Is(err, context.Canceled) {
+		return nil // interrupted before it began: nothing was promised yet
+	}
 	if err != nil {
 		return err
 	}
@@ -123,10 +133,25 @@ func perform(ctx context.Context, o Options, st *stage, a *app.App) (*summary, e
 	}
 	stopLife()
 	v.say("people have stopped shopping; waiting until all they did is told")
-	v.settle(ctx, end)
+	// An interrupt ends the shopping, not the telling; a second one ends the process.
+	v.settle(context.WithoutCancel(ctx), end)
 	stopWatching()
 	stop()
 	return v.summary(), appErr
+}
+
+// tap passes output on until nobody takes it.
+type tap struct {
+	to   io.Writer
+	gone func()
+}
+
+// Write passes on; a failure is told once and then forgotten.
+func (t *tap) Write(p []byte) (int, error) {
+	if _, err := t.to.Write(p); err != nil {
+		t.gone()
+	}
+	return len(p), nil
 }
 
 // durations splits the time of a demo: while people shop, and how much longer

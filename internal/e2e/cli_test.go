@@ -58,6 +58,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 	w := newWorld(t)
 	for _, call := range [][]string{
 		{"herald", "watch"}, {"herald", "run", "--confg", "x"}, {"watcher", "now"}, {"notifier", "-c"}, {"herald", "demo", "--for", "soon"},
+		{"herald", "demo", "--for", "1s"}, {"herald", "demo", "--for", "-5s"},
 	} {
 		p := w.start(call[0], call[1:]...)
 		if code := p.exit(); code != 2 {
@@ -217,5 +218,43 @@ func TestWrongRegistrationNamesTheField(t *testing.T) {
 	}, h.out.String)
 	if strings.Contains(h.out.String(), key) {
 		t.Errorf("the key is in the log:\n%s", h.out)
+	}
+}
+
+// A page of another site, or a name that was pointed at loopback, can neither
+// register nor reload nor read.
+func TestForeignPagesAreRefused(t *testing.T) {
+	w := newWorld(t)
+	h := w.start("herald", "run", "-c", w.config("foreign", places{}))
+	addr := listenAddr(t, h)
+	h.says(`"msg":"running"`)
+	for _, c := range []struct{ method, path, host, origin string }{
+		{http.MethodPost, "/v1/watches", "", "https://evil.example.test"},
+		{http.MethodPost, "/v1/reload", "", "https://evil.example.test"},
+		{http.MethodPost, "/v1/reload", "evil.example.test", ""},
+		{http.MethodGet, "/v1/watches", "evil.example.test", ""},
+		{http.MethodGet, "/v1/purchases", "evil.example.test", ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, addr+c.path,
+			strings.NewReader(`{"connection":"host-a","purchase":"synthetic-intent-0042"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if c.host != "" {
+			req.Host = c.host
+		}
+		if c.origin != "" {
+			req.Header.Set("Origin", c.origin)
+			req.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%+v: %d, want 403", c, resp.StatusCode)
+		}
 	}
 }

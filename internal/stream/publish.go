@@ -25,6 +25,16 @@ const (
 	publishTimeout = 5 * time.Second
 )
 
+// refusal is the first of the publishes that have failed without one that was
+// stored between them.
+type refusal struct {
+	since time.Time
+	err   error
+}
+
+// refusalAfter is how long publishes may fail before the bus is called unhealthy.
+const refusalAfter = 10 * time.Second
+
 // Publish stores an event and returns its stream sequence, or the one of the
 // same event if it is there already. A purchase's event is stored only if after
 // is the sequence of the newest message of its subject (0: none). If that
@@ -34,6 +44,12 @@ const (
 // same id.
 func (b *Bus) Publish(ctx context.Context, e events.Event, after uint64) (uint64, error) {
 	seq, err := b.publish(ctx, e, after)
+	switch {
+	case err == nil || errors.Is(err, events.ErrNewer):
+		b.refusing.Store(nil)
+	case ctx.Err() == nil:
+		b.refusing.CompareAndSwap(nil, &refusal{since: time.Now(), err: err})
+	}
 	if err != nil && !errors.Is(err, events.ErrNewer) {
 		b.metrics.publishFailures.Inc()
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {

@@ -92,6 +92,8 @@ type Bus struct {
 	cancel context.CancelFunc // ends the keeper and the auditor
 	done   sync.WaitGroup
 	closed atomic.Bool
+
+	refusing atomic.Pointer[refusal] // while publishes fail; nil: the last one was stored
 }
 
 // Open connects and makes sure that the streams exist. A remote server that is
@@ -174,8 +176,13 @@ func (b *Bus) Healthy() error {
 		return fmt.Errorf("nats is %s", b.nc.Status())
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.trouble
+	trouble := b.trouble
+	b.mu.Unlock()
+	if r := b.refusing.Load(); trouble == nil && r != nil && time.Since(r.since) > refusalAfter {
+		return fmt.Errorf("nothing could be stored since %s (if the disk was full and is not any more, restart the NATS server): %w",
+			r.since.UTC().Format(time.RFC3339), r.err)
+	}
+	return trouble
 }
 
 // Close sends the audit records that wait, until ctx ends, then ends the
