@@ -10,7 +10,7 @@ import (
 type Sink struct {
 	Name        string   `yaml:"name" doc:"Name of the sink and its backlog. Renaming is removing and adding." pattern:"^[a-z0-9-]{1,48}$" required:"true"`
 	Concurrency int      `yaml:"concurrency" doc:"Sends at once, never two of one purchase. Left out: webhook 16, email 2, slack 1." minimum:"1" maximum:"256"`
-	MaxRate     float64  `yaml:"max_rate" doc:"Most sends per second. 0: no limit." minimum:"0"`
+	MaxRate     float64  `yaml:"max_rate" doc:"Most sends per second. 0: no limit, but for Slack one a second per channel." minimum:"0"`
 	Retry       Retry    `yaml:"retry" doc:"When a failed notification is tried again."`
 	Slack       *Slack   `yaml:"slack" doc:"A Slack channel."`
 	Email       *Email   `yaml:"email" doc:"Mail over SMTP."`
