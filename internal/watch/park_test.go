@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -217,6 +218,9 @@ func TestClientUpdateParksEveryConnection(t *testing.T) {
 		b := start(t, f, func(o *Options) { o.Connections = append(o.Connections, Connection{Name: "host-b", Reader: g}) })
 		defer b.stop()
 		b.pass(time.Minute)
+		if err := b.w.Halted(); err != nil {
+			t.Errorf("halted from the start: %v", err)
+		}
 		old := true
 		f.with(func() {
 			f.onLook = func(int) error {
@@ -235,8 +239,14 @@ func TestClientUpdateParksEveryConnection(t *testing.T) {
 		if n := len(b.store.noticed(events.NoticeParked)); n != 2 {
 			t.Errorf("%d notices", n)
 		}
+		if !errors.Is(b.w.Halted(), ErrHalted) {
+			t.Error("a refused version is not told to the process")
+		}
 		f.with(func() { old = false })
 		b.pass(2 * time.Hour)
+		if err := b.w.Halted(); err != nil {
+			t.Errorf("still halted: %v", err)
+		}
 		for _, s := range b.w.Status() {
 			if s.Parked != "" {
 				t.Errorf("%s is still parked", s.Name)
