@@ -234,7 +234,8 @@ func (b *budgets) get(key string) *budget {
 // address.
 type authGate struct {
 	mu   sync.Mutex
-	next time.Time
+	next time.Time // the first turn that nobody has reserved
+	last time.Time // when a call went out
 }
 
 const authEvery = 5 * time.Second
@@ -246,4 +247,19 @@ func (g *authGate) reserve(now time.Time) time.Time {
 	at := later(g.next, now)
 	g.next = at.Add(authEvery)
 	return at
+}
+
+// pass lets a call out if take grants it and the last one is long enough ago; else it says how long to wait.
+func (g *authGate) pass(now time.Time, take func() (bool, time.Duration)) (bool, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if wait := g.last.Add(authEvery).Sub(now); wait > 0 {
+		return false, wait
+	}
+	granted, wait := take()
+	if granted {
+		g.last = now
+		g.next = later(g.next, now.Add(authEvery))
+	}
+	return granted, wait
 }

@@ -36,7 +36,7 @@ func (t *term) dispatch(ctx context.Context, now time.Time) time.Time {
 			}
 			continue // whatever else stands in its way wakes us when it ends
 		}
-		granted, wait := t.budget.take(t.seat, e.wish, now)
+		granted, wait := t.grant(e, now)
 		if !granted {
 			if wait <= 0 {
 				wait = time.Second // another goes first and will wake us
@@ -48,6 +48,16 @@ func (t *term) dispatch(ctx context.Context, now time.Time) time.Time {
 	}
 	t.budget.pass(t.seat, now)
 	return earlier(next, t.sense.next)
+}
+
+// grant asks for leave to make a call now. The trial of a refused token waits for the gate of the process as well as
+// for its budget: one that the budget made late must not follow on the heels of the next.
+func (t *term) grant(e errand, now time.Time) (bool, time.Duration) {
+	take := func() (bool, time.Duration) { return t.budget.take(t.seat, e.wish, now) }
+	if t.park != nil && t.park.reason == ParkToken {
+		return t.w.auth.pass(now, take)
+	}
+	return take()
 }
 
 // ready tells whether calls make sense: what was watched before is known, or the store had its chance to say.
