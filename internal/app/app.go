@@ -179,12 +179,15 @@ func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
 	var w *watch.Watcher
 	if a.watches() {
 		var err error
-		if w, err = watch.New(a.watchOptions(st)); err != nil {
+		registrations := newRegistrar(st.bus.Conn(), a.Log)
+		if w, err = watch.New(a.watchOptions(st, registrations)); err != nil {
 			return nil, fmt.Errorf("build watcher: %w", err)
 		}
 		mux.Handle("/v1/watches", w.Handler())
 		mux.Handle("/v1/watches/", w.Handler())
-		loops = append(loops, loop{"watch", w.Run})
+		loops = append(loops, loop{"watch", w.Run}, loop{"registrations", func(ctx context.Context) error {
+			return registrations.run(ctx, w.Answer)
+		}})
 	}
 	loops = append(loops, loop{"health", func(ctx context.Context) error { return a.watchHealth(ctx, st, w) }})
 	silences := newSilences(st.state)

@@ -78,7 +78,7 @@ func budgetKey(ctx context.Context, src secret.Source) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (a *App) watchOptions(st *stores) watch.Options {
+func (a *App) watchOptions(st *stores, desk watch.Desk) watch.Options {
 	w := a.Config.Watch
 	return watch.Options{
 		Connections: a.wiring().conns(),
@@ -92,7 +92,7 @@ func (a *App) watchOptions(st *stores) watch.Options {
 			Retention:         time.Duration(a.Config.NATS.Retention),
 			Personal:          a.Config.Events.IncludePersonal,
 		},
-		Publisher: st.bus, Cursors: st.state, Sets: st.state, Leases: st.leases,
+		Publisher: st.bus, Cursors: st.state, Sets: st.state, Leases: st.leases, Desk: desk,
 		Log: a.Log, Metrics: a.registry,
 	}
 }

@@ -76,7 +76,21 @@ func (k *keeper) own(ctx, owned context.Context) error {
 	t := newTerm(owned, k)
 	k.setTerm(t)
 	defer k.setTerm(nil)
+	defer k.open()()
 	return t.run(ctx)
+}
+
+// open has registrations for the connection come here while it is owned.
+func (k *keeper) open() (shut func()) {
+	if k.w.desk == nil {
+		return func() {}
+	}
+	shut, err := k.w.desk.Open(k.conn.Name)
+	if err != nil {
+		k.w.log.Warn("registrations over NATS are not answered", "connection", k.conn.Name, "error", err)
+		return func() {}
+	}
+	return shut
 }
 
 func (k *keeper) setTerm(t *term) {

@@ -77,6 +77,7 @@ type Options struct {
 	Cursors     Cursors
 	Sets        Sets
 	Leases      Leases
+	Desk        Desk                  // nil: only this process's own connections can be registered on
 	Log         *slog.Logger          // nil: nothing is logged
 	Metrics     prometheus.Registerer // nil: metrics are kept and shown to nobody
 }

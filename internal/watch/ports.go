@@ -39,3 +39,11 @@ type Leases interface {
 	// way, then release. It is owned until then.
 	Acquire(ctx context.Context, name string, leave func()) (owned context.Context, release func(), err error)
 }
+
+// Desk carries registrations to the process that watches the connection.
+type Desk interface {
+	// Open has requests about a connection answered here, by Watcher.Answer, until shut is called.
+	Open(connection string) (shut func(), err error)
+	// Ask has the owner answer a request. ErrNotOwner: nobody watches the connection now.
+	Ask(ctx context.Context, connection string, request []byte) ([]byte, error)
+}

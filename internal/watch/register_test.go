@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -241,4 +243,117 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+// pigeon is a desk between processes.
+type pigeon struct {
+	mu   sync.Mutex
+	open map[string]*Watcher
+	w    *Watcher
+}
+
+func (p *pigeon) Open(connection string) (func(), error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[connection] = p.w
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, connection)
+	}, nil
+}
+
+func (p *pigeon) Ask(ctx context.Context, connection string, request []byte) ([]byte, error) {
+	p.mu.Lock()
+	w := p.open[connection]
+	p.mu.Unlock()
+	if w == nil {
+		return nil, ErrNotOwner
+	}
+	return w.Answer(ctx, connection, request), nil
+}
+
+// A process that does not watch a connection has its owner answer.
+func TestRegistrationReachesTheOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		post := &pigeon{open: map[string]*Watcher{}}
+		b := start(t, f, func(o *Options) { o.Desk = post })
+		defer b.stop()
+		post.mu.Lock()
+		post.w = b.w
+		post.mu.Unlock()
+		b.pass(30 * time.Second)
+		other, err := New(Options{
+			Connections: []Connection{{Name: "host-a", Reader: f}, {Name: "host-b", Reader: f}},
+			Publisher:   b.store, Cursors: b.store, Sets: b.store, Leases: &nobody{}, Desk: post,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { _ = other.Run(ctx) })
+		b.pass(time.Second)
+		call := func(method, target, body string) (int, string) {
+			r := httptest.NewRecorder()
+			other.Handler().ServeHTTP(r, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))
+			return r.Code, r.Body.String()
+		}
+		for _, c := range []struct {
+			name, method, target, body string
+			want                       int
+			says                       string
+		}{
+			{"register", "POST", "/v1/watches", `{"connection":"host-a","purchase":"` + pid(1) + `"}`, 201, pid(1)},
+			{"list", "GET", "/v1/watches?connection=host-a", "", 200, pid(1)},
+			{"end", "DELETE", "/v1/watches", `{"connection":"host-a","purchase":"` + pid(1) + `"}`, 204, ""},
+			{"end again", "DELETE", "/v1/watches", `{"connection":"host-a","purchase":"` + pid(1) + `"}`, 404, "not_watched"},
+			{"nobody owns it", "POST", "/v1/watches", `{"connection":"host-b","purchase":"` + pid(1) + `"}`, 409, "ask again"},
+			{"nobody knows it", "POST", "/v1/watches", `{"connection":"host-c","purchase":"` + pid(1) + `"}`, 400, "unknown_connection"},
+		} {
+			status, body := call(c.method, c.target, c.body)
+			if status != c.want || !strings.Contains(body, c.says) {
+				t.Errorf("%s: %d %s, want %d with %s", c.name, status, body, c.want, c.says)
+			}
+		}
+	})
+}
+
+// nobody gives no lease.
+type nobody struct{}
+
+func (*nobody) Acquire(ctx context.Context, _ string, _ func()) (context.Context, func(), error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+func TestAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := start(t, newFar())
+		defer b.stop()
+		b.pass(30 * time.Second)
+		const key = "canary-key-of-the-host"
+		for _, c := range []struct{ name, body, says string }{
+			{"by key", `{"purchase":"` + key + `"}`, events.HashKey(key)},
+			{"by id, said in full", `{"op":"register","purchase":"` + pid(1) + `"}`, `"registered":true`},
+			{"list", `{"op":"list"}`, pid(1)},
+			{"list with a purchase", `{"op":"list","purchase":"` + pid(1) + `"}`, `"field":"purchase"`},
+			{"end", `{"op":"unregister","purchase":"` + pid(1) + `"}`, `{"connection":"host-a"}`},
+			{"end again", `{"op":"unregister","purchase":"` + pid(1) + `"}`, "not_watched"},
+			{"another op", `{"op":"cancel","purchase":"` + pid(1) + `"}`, `"field":"op"`},
+			{"a connection in the body", `{"connection":"host-a","purchase":"` + pid(1) + `"}`, `"field":"connection"`},
+			{"no JSON", `purchase=1`, "JSON object"},
+			{"nothing", ``, "JSON object"},
+			{"no reference", `{"purchase":"canary"}`, "16 to 64"},
+			{"too long", `{"purchase":"` + strings.Repeat("a", 5000) + `"}`, "4096"},
+		} {
+			body := string(b.w.Answer(t.Context(), "host-a", []byte(c.body)))
+			if !strings.Contains(body, c.says) || strings.Contains(body, "canary") {
+				t.Errorf("%s: %s, want %s", c.name, body, c.says)
+			}
+		}
+	})
 }

@@ -45,6 +45,7 @@ type Watcher struct {
 	cursors   Cursors
 	sets      Sets
 	leases    Leases
+	desk      Desk
 	log       *slog.Logger
 	metrics   *metrics
 
@@ -69,7 +70,8 @@ func New(o Options) (*Watcher, error) {
 	}
 	w := &Watcher{
 		policy: o.Policy.withDefaults(), publisher: o.Publisher, cursors: o.Cursors, sets: o.Sets, leases: o.Leases,
-		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), metrics: m,
+		desk: o.Desk,
+		log:  cmp.Or(o.Log, slog.New(slog.DiscardHandler)), metrics: m,
 		wanted: map[string]Connection{}, keepers: map[string]*keeper{}, changed: make(chan struct{}, 1),
 	}
 	w.budgets = budgets{perMinute: w.policy.RequestsPerMinute, byKey: map[string]*budget{}}
