@@ -67,6 +67,32 @@ func (Preset) words() []string {
 	return []string{string(PresetPagerDuty), string(PresetTeams), string(PresetDiscord), string(PresetNtfy)}
 }
 
+// EmailAuth is a way to log in at a mail server. The zero EmailAuth takes the strongest that the server offers.
+type EmailAuth string
+
+// The words of [EmailAuth], the strongest first: the names of the mechanisms in small letters.
+const (
+	AuthStrongest       EmailAuth = ""
+	AuthScramSHA256Plus EmailAuth = "scram-sha-256-plus"
+	AuthScramSHA1Plus   EmailAuth = "scram-sha-1-plus"
+	AuthScramSHA256     EmailAuth = "scram-sha-256"
+	AuthScramSHA1       EmailAuth = "scram-sha-1"
+	AuthCRAMMD5         EmailAuth = "cram-md5"
+	AuthPlain           EmailAuth = "plain"
+	AuthLogin           EmailAuth = "login"
+	AuthXOAUTH2         EmailAuth = "xoauth2"
+)
+
+func (EmailAuth) words() []string {
+	return []string{
+		string(AuthScramSHA256Plus), string(AuthScramSHA1Plus), string(AuthScramSHA256), string(AuthScramSHA1),
+		string(AuthCRAMMD5), string(AuthPlain), string(AuthLogin), string(AuthXOAUTH2),
+	}
+}
+
+// bound reports a login that is tied to the TLS connection.
+func (a EmailAuth) bound() bool { return a == AuthScramSHA256Plus || a == AuthScramSHA1Plus }
+
 // PersonalField is an event field that may name or describe a person. The words are paths in an event's data.
 type PersonalField string
 

@@ -102,7 +102,7 @@ func TestExampleShowsEveryKey(t *testing.T) {
 	}
 	optional := map[string]bool{ // said in a comment, or like one that is shown
 		"nats.tls.cert": true, "nats.tls.key": true, "redis.tls": true, "connections[].proof.socket": true,
-		"sinks[].slack.personal": true, "sinks[].email.personal": true, "sinks[].email.tls": true,
+		"sinks[].slack.personal": true, "sinks[].email.personal": true, "sinks[].email.tls": true, "sinks[].email.auth": true,
 	}
 	var visit func(t reflect.Type, path string)
 	visit = func(typ reflect.Type, path string) {

@@ -50,7 +50,8 @@ type Slack struct {
 type Email struct {
 	SMTP     string          `yaml:"smtp" doc:"smtps://HOST:PORT, smtp:// for STARTTLS, which is then required, smtp+plain:// for no encryption."`
 	Username string          `yaml:"username" doc:"User name at the mail server. Empty: no login."`
-	Password secret.Source   `yaml:"password" doc:"Password at the mail server."`
+	Password secret.Source   `yaml:"password" doc:"Password at the mail server. For auth xoauth2 an access token, read anew for each mail."`
+	Auth     EmailAuth       `yaml:"auth" doc:"How to log in. Left out: the strongest way that the server offers. Named: this one or none."`
 	TLS      TLS             `yaml:"tls" doc:"Certificates for the connection to the mail server."`
 	From     string          `yaml:"from" doc:"Sender, with or without a display name." required:"true"`
 	To       []string        `yaml:"to" doc:"Recipients, with or without display names." required:"true"`

@@ -82,6 +82,12 @@ func (k *checker) email(e *Email, path string) {
 	if e.Username == "" && !e.Password.IsZero() {
 		k.add(path+".password", "has no user name", "add "+path+".username")
 	}
+	if e.Auth != AuthStrongest {
+		k.enum(path+".auth", e.Auth)
+		if e.Username == "" {
+			k.add(path+".auth", "has nobody to log in", "add "+path+".username and "+path+".password, or leave it out")
+		}
+	}
 	k.tls(e.TLS, path+".tls")
 	k.needed(path+".from", e.From == "")
 	if e.From != "" {
@@ -112,6 +118,9 @@ func (k *checker) smtp(e *Email, path string) {
 	}
 	if u.Scheme == "smtp+plain" && !e.Password.IsZero() && !isLoopback(u.Hostname()) {
 		k.add(at, "smtp+plain:// would send the password in clear", "write smtps:// or smtp://")
+	}
+	if u.Scheme == "smtp+plain" && e.Auth.bound() {
+		k.add(path+".auth", "is tied to TLS, which smtp+plain:// does without", "write smtps:// or smtp://, or a login without -plus")
 	}
 	if u.Scheme == "smtp+plain" && e.TLS != (TLS{}) {
 		k.add(path+".tls", "is not used by smtp+plain://", "")

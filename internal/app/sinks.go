@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/heraldbridge/herald/config"
@@ -154,6 +155,7 @@ func buildEmail(s config.Sink, zone *time.Location) (sinks.Sink, error) {
 	return email.New(email.Config{
 		Name: s.Name, Mode: mode, Host: u.Hostname(), Port: port,
 		Username: s.Email.Username, Password: read(s.Email.Password),
+		Auth: email.Auth(strings.ToUpper(string(s.Email.Auth))), // the file has the same names in small letters
 		From: s.Email.From, To: s.Email.To, TLS: sinkTLS(s.Email.TLS), Location: zone,
 	})
 }
