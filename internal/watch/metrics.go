@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,6 +29,7 @@ type metrics struct {
 	holds  prometheus.Gauge
 	open   prometheus.Gauge
 	owned  prometheus.Gauge
+	crowd  *crowd
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -58,12 +60,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		budgetWaits: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "herald_watch_budget_waits_seconds", Help: "Time from when a call was due to when the budget let it go.",
 			Buckets: []float64{0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600},
+			// Beside these the native form, for servers that take it.
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		blind:  gauge("blind", "Connections that have seen nothing of a purchase, or at all, for too long."),
 		parked: gauge("parked", "Connections that make no calls until something is changed."),
 		holds:  gauge("holds", "Held reads that are open."),
 		open:   gauge("open_purchases", "Purchases that are followed."),
 		owned:  gauge("owned_connections", "Connections that this process watches."),
+		crowd:  newCrowd(),
 	}
 	for _, c := range m.all() {
 		if err := reg.Register(c); err != nil {
@@ -76,7 +81,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.calls, m.readyReplies, m.events, m.notices, m.publishErrors, m.storeErrors, m.duplicates, m.lower, m.foreign,
-		m.unknown, m.strange, m.budgetWaits, m.blind, m.parked, m.holds, m.open, m.owned,
+		m.unknown, m.strange, m.budgetWaits, m.blind, m.parked, m.holds, m.open, m.owned, m.crowd,
 	}
 }
 

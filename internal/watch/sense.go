@@ -93,7 +93,11 @@ func (t *term) obeyHalt(ctx context.Context, now time.Time) {
 
 func (t *term) count(now time.Time) {
 	var c counts
+	groups := map[events.Situation]group{}
 	for _, p := range t.byID {
+		if s, since, known := p.situation(); known {
+			groups[s] = groups[s].join(since)
+		}
 		terminal, hangs := p.stand()
 		if hangs {
 			c.unsettled++
@@ -113,6 +117,7 @@ func (t *term) count(now time.Time) {
 		t.sense.open = now
 	}
 	t.sense.counts = c
+	t.w.metrics.crowd.set(t.conn.Name, groups)
 }
 
 // expire gives up a purchase whose money has hung for too long.

@@ -106,6 +106,7 @@ func (t *term) close() {
 	}
 	t.budget.leave(t.seat, time.Now())
 	t.levels.clear()
+	t.w.metrics.crowd.set(t.conn.Name, nil)
 	close(t.over)
 }
 
