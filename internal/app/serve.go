@@ -27,6 +27,9 @@ func (a *App) server(ctx context.Context) (*telemetry.Server, error) {
 			return v.Reveal(), err
 		}
 	}
+	if err := a.health.Register(a.registry); err != nil {
+		return nil, err
+	}
 	s, err := telemetry.NewServer(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s (http.listen): %w", a.Config.HTTP.Listen, err)

@@ -185,6 +185,9 @@ func (r *Refusal) Error() string {
 }
 
 func refusal(resp *http.Response) error {
+	if resp.StatusCode == http.StatusUnauthorized {
+		return &Refusal{Status: resp.StatusCode, Problem: "(give the token with --token-file)"}
+	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 8<<10))
 	var body struct {
 		Error struct{ Field, Problem string }
@@ -192,9 +195,5 @@ func refusal(resp *http.Response) error {
 	if json.Unmarshal(text, &body) == nil && body.Error.Problem != "" {
 		return &Refusal{resp.StatusCode, body.Error.Field, body.Error.Problem}
 	}
-	hint := strings.TrimSpace(string(text))
-	if resp.StatusCode == http.StatusUnauthorized {
-		hint = "(give the token with --token-file)"
-	}
-	return &Refusal{Status: resp.StatusCode, Problem: hint}
+	return &Refusal{Status: resp.StatusCode, Problem: strings.TrimSpace(string(text))}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Health knows which parts of a process are in order. The zero Health has no parts and is ready. It is safe for use by
@@ -53,6 +55,21 @@ func (h *Health) Remove(name string) {
 
 // Ready reports whether every part is in order.
 func (h *Health) Ready() bool { return len(h.Missing()) == 0 }
+
+// Register exposes as herald_ready what /readyz answers: 1 or 0.
+func (h *Health) Register(r prometheus.Registerer) error {
+	g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "herald_ready", Help: "1 while /readyz answers that the process is ready, else 0."},
+		func() float64 {
+			if h.Ready() {
+				return 1
+			}
+			return 0
+		})
+	if err := r.Register(g); err != nil {
+		return fmt.Errorf("register readiness: %w", err)
+	}
+	return nil
+}
 
 // Part is one part of a process that is not in order.
 type Part struct {

@@ -123,7 +123,7 @@ func handler(o ServerOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", health.ServeAlive)
 	mux.HandleFunc("GET /readyz", health.ServeReady)
-	mux.Handle("/", guard(inner, o))
+	mux.Handle("/", inJSON(guard(inner, o)))
 	return mux
 }
 

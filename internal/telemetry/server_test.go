@@ -219,3 +219,64 @@ func TestB17_ListenerOnIPv6(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// Whoever refuses, the guard, net/http or a page in plain text: the answer is the document that the API refuses with.
+func TestRefusalsAreJSON(t *testing.T) {
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /v1/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
+	pages.HandleFunc("GET /v1/full", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no <room>", http.StatusInsufficientStorage) })
+	pages.HandleFunc("GET /v1/own", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(w, `{"own":true}`)
+	})
+	url, _, _ := start(t, telemetry.ServerOptions{
+		Token: func(context.Context) (string, error) { return "s3cret", nil }, Registry: telemetry.NewRegistry(), Pages: pages,
+	})
+	tests := []struct {
+		method, path, token string
+		status              int
+		want                string
+	}{
+		{"GET", "/v1/page", "", 401, `{"error":{"field":"","problem":"a bearer token is needed"}}`},
+		{"POST", "/v1/page", "Bearer s3cret", 405, `{"error":{"field":"","problem":"this path takes GET, HEAD"}}`},
+		{"DELETE", "/metrics", "Bearer s3cret", 404, `{"error":{"field":"","problem":"there is no such page"}}`},
+		{"GET", "/nothing", "Bearer s3cret", 404, `{"error":{"field":"","problem":"there is no such page"}}`},
+		{"GET", "/v1/full", "Bearer s3cret", 507, `{"error":{"field":"","problem":"no <room>"}}`},
+		{"GET", "/v1/own", "Bearer s3cret", 418, `{"own":true}`},
+		{"GET", "/v1/page", "Bearer s3cret", 200, "page"},
+	}
+	for _, tt := range tests {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, url+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", tt.token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != tt.status || strings.TrimSpace(string(body)) != tt.want {
+			t.Errorf("%s %s: %d %s %v, want %d %s", tt.method, tt.path, resp.StatusCode, body, err, tt.status, tt.want)
+		}
+		if kind := resp.Header.Get("Content-Type"); tt.status >= 400 && kind != "application/json" {
+			t.Errorf("%s %s is %s", tt.method, tt.path, kind)
+		}
+	}
+}
+
+func TestReadinessIsAMetric(t *testing.T) {
+	health, registry := telemetry.NewHealth("nats"), telemetry.NewRegistry()
+	if err := health.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := start(t, telemetry.ServerOptions{Health: health, Registry: registry})
+	for _, want := range []string{"herald_ready 0", "herald_ready 1"} {
+		if _, body := get(t, url+"/metrics", "", ""); !strings.Contains(body, "\n"+want+"\n") {
+			t.Errorf("no %q in the metrics", want)
+		}
+		health.Set("nats", nil)
+	}
+}
