@@ -95,14 +95,14 @@ func (f *fleet) ask(p *proc) ([]string, error) {
 	var out []string
 	if f.program == "watcher" {
 		var page console.Page[console.Connection]
-		err := c.Get(ctx, "/v1/connections", url.Values{"limit": {"100"}}, &page)
+		err := c.Get(ctx, "/v1/connections", url.Values{"limit": {"1000"}}, &page)
 		for _, one := range page.Items {
 			out = append(out, one.Owner)
 		}
 		return out, err
 	}
 	var page console.Page[console.Sink]
-	err := c.Get(ctx, "/v1/sinks", url.Values{"limit": {"100"}}, &page)
+	err := c.Get(ctx, "/v1/sinks", url.Values{"limit": {"1000"}}, &page)
 	for _, one := range page.Items {
 		out = append(out, one.Owner)
 	}
@@ -187,10 +187,10 @@ func (w *world) published(what string, ids []string) {
 	w.t.Logf("%s: all stored after %s", what, time.Since(start).Round(100*time.Millisecond))
 }
 
-// Three watchers share sixty connections. One is killed while all purchases
-// change, and a fourth comes.
+// Three watchers share three hundred connections. One is killed while all
+// purchases change, and a fourth comes.
 func TestWatchersShareConnections(t *testing.T) {
-	const n = 60
+	const n = 300
 	w := newWorld(t)
 	file, ids := w.hosts(n)
 	f := &fleet{w: w, program: "watcher", file: file}
