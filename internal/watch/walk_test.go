@@ -25,10 +25,11 @@ var (
 // the watcher and lost leases. What must hold whatever happens is in the checks below.
 func TestWalk(t *testing.T) {
 	reached := map[string]bool{}
+	var sum guilt
 	for i := range *seeds {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { walk(t, seed, reached) })
+			bubble(t, func(t *testing.T) { sum.add(walk(t, seed, reached)) })
 		})
 	}
 	for _, word := range []string{
@@ -39,10 +40,36 @@ func TestWalk(t *testing.T) {
 			t.Errorf("no purchase of these walks was ever %s, so nothing was shown about it", word)
 		}
 	}
+	t.Log(sum)
+	if sum.late*1000 >= sum.purchases {
+		t.Errorf("one ready reply to a read in less than a thousand purchases: %v", sum)
+	}
+}
+
+// guilt is how many status replies were ready, by what explains them.
+type guilt struct {
+	purchases int
+	overtaken int // holds that the table has, and under which the purchase became ready in one step
+	late      int // reads that a transition after their look overtook
+	released  int // of both, with payment details
+	peak      int // most requests of one token in a minute
+}
+
+func (g *guilt) add(o guilt) {
+	g.purchases += o.purchases
+	g.overtaken += o.overtaken
+	g.late += o.late
+	g.released += o.released
+	g.peak = max(g.peak, o.peak)
+}
+
+func (g guilt) String() string {
+	return fmt.Sprintf("%d purchases; ready replies: %d to holds that a transition overtook, %d to reads that one overtook after their look, %d of these with payment details; at the most %d requests of a token in a minute",
+		g.purchases, g.overtaken, g.late, g.released, g.peak)
 }
 
 // walk adds to reached the states, rails and routes that its purchases went through.
-func walk(t *testing.T, seed uint64, reached map[string]bool) {
+func walk(t *testing.T, seed uint64, reached map[string]bool) guilt {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t, envoysim.Options{Seed: seed, Speed: 1, Quirks: envoysim.DefaultQuirks(), AuthFailuresPerMinute: -1}, []string{"asha", "asha", "ravi"})
 	defer w.quit()
@@ -93,13 +120,15 @@ func walk(t *testing.T, seed uint64, reached map[string]bool) {
 		}
 	}
 	w.checkEverythingWasTold()
-	w.checkGuilt(ready)
+	sum := w.checkGuilt(ready)
 	w.checkNoSecrets()
 	for token, c := range w.sim.Requests() {
 		if c.PeakMinute > 40 {
 			t.Errorf("%d requests in a minute with %s", c.PeakMinute, token)
 		}
+		sum.peak = max(sum.peak, c.PeakMinute)
 	}
+	return sum
 }
 
 func (w *world) readyReplies() float64 {
@@ -233,20 +262,39 @@ func (w *world) checkShown(id string, shown []showing, told map[int64]bool) {
 }
 
 // checkGuilt: the only status replies that were ready are those that no table can avoid, and each was counted.
-func (w *world) checkGuilt(counted float64) {
-	all := 0
+func (w *world) checkGuilt(counted float64) guilt {
+	sum := guilt{purchases: len(w.sim.Purchases())}
 	for id, reads := range w.sim.GuiltyReads() {
 		rec, _ := w.sim.Purchase(id)
 		for _, g := range reads {
-			all++
-			if !allowedHold(rec, g) {
+			switch {
+			case allowedHold(rec, g):
+				sum.overtaken++
+			case lateRead(rec, g):
+				sum.late++
+			default:
 				w.t.Errorf("%s, %s: %+v\nhistory %+v", id, rec.Purchase.Rail, g, rec.History)
+			}
+			if g.Released {
+				sum.released++
 			}
 		}
 	}
-	if float64(all) < counted || float64(all) > counted+3 { // some replies were lost
-		w.t.Errorf("%d ready replies, %v counted", all, counted)
+	all := float64(sum.overtaken + sum.late)
+	if all < counted || all > counted+3 { // some replies were lost
+		w.t.Errorf("%v ready replies, %v counted", all, counted)
 	}
+	return sum
+}
+
+// lateRead tells whether the purchase became ready after a look, less than 5 s before the read, that did not show it.
+func lateRead(rec envoysim.Record, g envoysim.GuiltyRead) bool {
+	if rec.Purchase.Rail == envoysim.GiftCard || g.SinceLook < 0 || g.SinceLook > 5*time.Second || g.LookShowed == rec.Purchase.ID {
+		return false
+	}
+	return slices.ContainsFunc(rec.History, func(h envoysim.Reading) bool {
+		return h.Revision == g.Revision && h.State == envoysim.Ready && h.At.After(g.At.Add(-g.SinceLook))
+	})
 }
 
 // allowedHold tells whether the read was a hold that the table has: of a one-time card that waited for its user, and may
