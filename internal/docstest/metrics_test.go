@@ -202,7 +202,7 @@ func lint(t *testing.T, r *prometheus.Registry, exposed map[string]metric) {
 // closedLabels refuses a label whose values nobody has thought about.
 func closedLabels(t *testing.T, exposed map[string]metric) {
 	t.Helper()
-	closed := []string{"tool", "outcome", "during", "cause", "kind", "record", "sink", "reason", "operation", "what", "result"}
+	closed := []string{"tool", "outcome", "during", "cause", "kind", "record", "sink", "reason", "operation", "what", "result", "situation"}
 	for name, m := range exposed {
 		for _, l := range m.labels {
 			if !slices.Contains(closed, l) {
