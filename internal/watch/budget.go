@@ -110,9 +110,12 @@ func (t *tally) limit(now time.Time, d time.Duration) {
 }
 
 // budget is the share of one token's calls, for all connections that use it. The one with the most urgent wish takes
-// the next call; the others are woken when it is their turn.
+// the next call; the others are woken when it is their turn. Where some of these connections are watched by other
+// processes, this one has its part of the share and they have theirs.
 type budget struct {
 	mu    sync.Mutex
+	whole int // calls a minute of all processes together
+	users int // connections with this token, whoever watches them; 0: those seated here
 	tally tally
 	seats map[*seat]struct{}
 }
@@ -141,12 +144,20 @@ func (b *budget) join(s *seat, now time.Time) {
 		b.tally.empty(now)
 	}
 	b.seats[s] = struct{}{}
+	b.divideLocked()
+}
+
+// divideLocked takes the part of the connections that are seated here.
+func (b *budget) divideLocked() {
+	users := max(b.users, len(b.seats), 1)
+	b.tally.perMinute = max(1, b.whole*max(1, len(b.seats))/users)
 }
 
 func (b *budget) leave(s *seat, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.seats, s)
+	b.divideLocked()
 	b.wakeBestLocked(now)
 }
 
@@ -224,10 +235,22 @@ func (b *budgets) get(key string) *budget {
 	defer b.mu.Unlock()
 	found, ok := b.byKey[key]
 	if !ok {
-		found = &budget{tally: tally{perMinute: b.perMinute}, seats: map[*seat]struct{}{}}
+		found = &budget{whole: b.perMinute, tally: tally{perMinute: b.perMinute}, seats: map[*seat]struct{}{}}
 		b.byKey[key] = found
 	}
 	return found
+}
+
+// count tells how many connections use each key.
+func (b *budgets) count(users map[string]int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, found := range b.byKey {
+		found.mu.Lock()
+		found.users = users[key]
+		found.divideLocked()
+		found.mu.Unlock()
+	}
 }
 
 // authGate spaces the calls that may fail authentication, over all connections of the process: Envoy counts them by

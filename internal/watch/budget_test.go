@@ -143,6 +143,38 @@ func TestBudgetIsSharedByUrgency(t *testing.T) {
 	}
 }
 
+// Processes that watch connections of one token have their parts of its share, and together never more than all of it.
+func TestBudgetIsDividedAmongProcesses(t *testing.T) {
+	processes := []*budgets{{perMinute: 40, byKey: map[string]*budget{}}, {perMinute: 40, byKey: map[string]*budget{}}}
+	seats := []*seat{newSeat(), newSeat(), newSeat()}
+	one, two := processes[0].get("token"), processes[1].get("token")
+	for _, p := range processes {
+		p.count(map[string]int{"token": 3})
+	}
+	share := func(b *budget) int { _, share, _ := b.used(t0); return share }
+	one.join(seats[0], t0)
+	two.join(seats[1], t0)
+	two.join(seats[2], t0)
+	if a, b := share(one), share(two); a != 13 || b != 26 {
+		t.Errorf("shares %d and %d, want 13 and 26 of 40", a, b)
+	}
+	two.leave(seats[1], t0)
+	two.leave(seats[2], t0)
+	one.join(seats[1], t0)
+	one.join(seats[2], t0)
+	if a := share(one); a != 40 {
+		t.Errorf("the only one has %d of 40", a)
+	}
+	processes[0].count(map[string]int{"token": 6})
+	if a := share(one); a != 20 {
+		t.Errorf("half of the connections have %d of 40", a)
+	}
+	processes[0].count(map[string]int{})
+	if a := share(one); a != 40 {
+		t.Errorf("connections that end have %d of 40", a)
+	}
+}
+
 func TestFailingAuthenticationsAreSpaced(t *testing.T) {
 	var g authGate
 	for i := range 5 {

@@ -144,7 +144,10 @@ func (w *Watcher) reconcile(ctx context.Context, running *sync.WaitGroup) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	users := map[string]int{}
+	defer func() { w.budgets.count(users) }()
 	for name, c := range w.wanted {
+		users[c.budgetKey()]++
 		if _, ok := w.keepers[name]; ok || ctx.Err() != nil {
 			continue
 		}
