@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -282,7 +281,7 @@ func (s *shift) notification(ln *lane, it *item, d route.Decision) (sinks.Notifi
 // than all else that is done here.
 func (s *shift) document(env events.Envelope) (events.Event, []byte, error) {
 	event := events.ForSink(env.Event, s.o.Personal)
-	if env.Raw != nil && reflect.DeepEqual(event.Purchase, env.Event.Purchase) {
+	if env.Raw != nil && event.Purchase == env.Event.Purchase {
 		return event, env.Raw, nil
 	}
 	raw, err := events.Encode(event)

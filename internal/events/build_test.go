@@ -242,6 +242,9 @@ func TestForSink(t *testing.T) {
 	if got := string(encoded(t, e)); got != whole {
 		t.Error("the event itself was changed")
 	}
+	if bare := ForSink(e, nil); bare.Purchase == e.Purchase || ForSink(bare, nil).Purchase != bare.Purchase {
+		t.Error("another purchase shows that something went, the same one that nothing did")
+	}
 	n := sampleNotice()
 	if !reflect.DeepEqual(ForSink(n, nil), n) {
 		t.Error("a notice has nothing personal")

@@ -21,37 +21,47 @@ func PersonalFields() []string {
 }
 
 // ForSink is e without the personal fields that are not in the list. The rest
-// is shared with e; nothing of e is changed.
+// is shared with e; nothing of e is changed. Where nothing had to go it is e
+// itself, with the same Purchase.
 func ForSink(e Event, personal []string) Event {
 	if e.Purchase == nil {
 		return e
 	}
-	p := *e.Purchase
-	e.Purchase = &p
-	denied := func(name string) bool { return !slices.Contains(personal, name) }
-	if denied(PersonalDescription) {
-		p.Description = ""
-	}
-	if p.Question != nil && denied(PersonalPrompt) {
-		q := *p.Question
-		q.Prompt = ""
-		p.Question = &q
-	}
-	if p.Receipt != nil {
-		r := *p.Receipt
-		if denied(PersonalLast4) {
-			r.CardLast4 = ""
+	was := e.Purchase
+	// edit gives the copy that may be changed. It is made once there is need.
+	edit := func() *Purchase {
+		if e.Purchase == was {
+			p := *was
+			e.Purchase = &p
 		}
-		if denied(PersonalOrderRef) {
-			r.MerchantOrderRef = ""
+		return e.Purchase
+	}
+	denied := func(name, value string) bool { return value != "" && !slices.Contains(personal, name) }
+	if denied(PersonalDescription, was.Description) {
+		edit().Description = ""
+	}
+	if q := was.Question; q != nil && denied(PersonalPrompt, q.Prompt) {
+		bare := *q
+		bare.Prompt = ""
+		edit().Question = &bare
+	}
+	if r := was.Receipt; r != nil {
+		bare := *r
+		if denied(PersonalLast4, r.CardLast4) {
+			bare.CardLast4 = ""
 		}
-		p.Receipt = &r
+		if denied(PersonalOrderRef, r.MerchantOrderRef) {
+			bare.MerchantOrderRef = ""
+		}
+		if bare.CardLast4 != r.CardLast4 || bare.MerchantOrderRef != r.MerchantOrderRef {
+			edit().Receipt = &bare
+		}
 	}
-	if denied(PersonalOrderRef) {
-		p.MoneyStatus.MerchantOrderRef = ""
+	if denied(PersonalOrderRef, was.MoneyStatus.MerchantOrderRef) {
+		edit().MoneyStatus.MerchantOrderRef = ""
 	}
-	if denied(PersonalMerchantURL) {
-		p.Merchant.URL = hostOnly(p.Merchant.URL)
+	if host := hostOnly(was.Merchant.URL); host != was.Merchant.URL && denied(PersonalMerchantURL, was.Merchant.URL) {
+		edit().Merchant.URL = host
 	}
 	return e
 }

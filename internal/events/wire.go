@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
+
+	json2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -17,6 +19,8 @@ const (
 
 // ErrBadEvent is wrapped by every refusal of a document that is no event of ours.
 var ErrBadEvent = errors.New("not an event")
+
+var errNoObject = errors.New("data is no object")
 
 // document is an event as CloudEvents 1.0 writes it in structured mode.
 type document struct {
@@ -59,38 +63,67 @@ func (e Event) MarshalJSON() ([]byte, error) { return Encode(e) }
 // Decode reads a document as Encode writes it. It is strict about the envelope
 // and passes over members that it does not know, since newer writers may add some.
 func Decode(data []byte) (Event, error) {
-	var raw json.RawMessage
-	d := document{Data: &raw}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&d); err != nil {
-		return Event{}, fmt.Errorf("decode envelope: %w: %w", ErrBadEvent, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Event{}, fmt.Errorf("decode envelope: %w: more than one document", ErrBadEvent)
+	var d document
+	into := payload{of: &d.Type}
+	d.Data = &into
+	if err := json2.Unmarshal(data, &d); err != nil {
+		return Event{}, fmt.Errorf("decode document: %w: %w", ErrBadEvent, err)
 	}
 	if err := d.check(); err != nil {
 		return Event{}, fmt.Errorf("decode envelope: %w: %w", ErrBadEvent, err)
 	}
+	if err := into.late(); err != nil {
+		return Event{}, fmt.Errorf("decode data: %w: %w", ErrBadEvent, err)
+	}
 	e := Event{ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject, Time: d.Time.UTC(),
-		TraceParent: traceParent(d.TraceParent)}
+		TraceParent: traceParent(d.TraceParent), Purchase: into.purchase, Notice: into.notice}
 	if d.Time.IsZero() {
 		e.Time = time.Time{}
 	}
-	if len(raw) == 0 || raw[0] != '{' {
-		return Event{}, fmt.Errorf("decode data: %w: no object", ErrBadEvent)
-	}
-	var into any
-	if d.Type == TypeNotice {
-		e.Notice = new(Notice)
-		into = e.Notice
-	} else {
-		e.Purchase = new(Purchase)
-		into = e.Purchase
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return Event{}, fmt.Errorf("decode data: %w: %w", ErrBadEvent, err)
-	}
 	return e, nil
+}
+
+// payload is the data of a document that is being read. Which kind it is depends
+// on the type, which our writers put before it: then it is decoded where it
+// stands, and the document is read once. Otherwise it is kept until the end.
+type payload struct {
+	of       *Type
+	kept     jsontext.Value
+	purchase *Purchase
+	notice   *Notice
+}
+
+// UnmarshalJSONFrom reads data at its place in the document.
+func (p *payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return errNoObject
+	}
+	if *p.of == "" {
+		value, err := dec.ReadValue()
+		p.kept = value.Clone()
+		return err
+	}
+	return json2.UnmarshalDecode(dec, p.target())
+}
+
+// late decodes what was kept.
+func (p *payload) late() error {
+	switch {
+	case p.kept != nil:
+		return json2.Unmarshal(p.kept, p.target())
+	case p.purchase == nil && p.notice == nil:
+		return errNoObject
+	}
+	return nil
+}
+
+func (p *payload) target() any {
+	if *p.of == TypeNotice {
+		p.notice = new(Notice)
+		return p.notice
+	}
+	p.purchase = new(Purchase)
+	return p.purchase
 }
 
 // UnmarshalJSON reads a document as Decode does.

@@ -173,6 +173,26 @@ func TestDecodePassesOverWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestDecodeFindsTheTypeAnywhere: the order of members says nothing.
+func TestDecodeFindsTheTypeAnywhere(t *testing.T) {
+	for _, e := range Samples() {
+		good := string(encoded(t, e))
+		word := `"type":"` + string(e.Type) + `",`
+		last := strings.TrimSuffix(strings.Replace(good, word, "", 1), "}") + "," + strings.TrimSuffix(word, ",") + "}"
+		d, err := Decode([]byte(last))
+		if err != nil {
+			t.Fatalf("%v: %s", err, last)
+		}
+		if got := string(encoded(t, d)); got != good {
+			t.Errorf("%s\n%s", got, good)
+		}
+		twice := strings.TrimSuffix(good, "}") + "," + strings.TrimSuffix(word, ",") + "}"
+		if _, err := Decode([]byte(twice)); !errors.Is(err, ErrBadEvent) {
+			t.Errorf("a member that is there twice is no event: %v", err)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, e := range Samples() {
 		f.Add(encoded(f, e))
@@ -205,6 +225,16 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s\n%s", b, b2)
 		}
 	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	raw := encoded(b, sampleConfirming())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkEncode(b *testing.B) {
