@@ -29,7 +29,7 @@ const (
 type Notification struct {
 	Kind         Kind
 	Event        events.Event // personal fields that the sink may not have are gone already
-	Raw          []byte       // the CloudEvents document to send where a receiver gets it whole
+	Raw          []byte       // the document as stored; it may hold members that nobody judged, so no sink sends it
 	Subscription string
 	Urgent       bool
 	Since        time.Time         // when the alarm began, or the situation

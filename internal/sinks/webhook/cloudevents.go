@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,12 +31,10 @@ func newRenderer(c Config) (renderer, error) {
 	return nil, fmt.Errorf("choose body: mode is neither structured nor binary")
 }
 
-// document is the event as it is sent: the stored bytes, so that what a receiver
-// verifies is what was published.
+// document is the event as it is sent, written from the fields that this version
+// knows. The stored bytes may hold more: a member that a newer watcher put in, one that is
+// there twice or spelt otherwise. None of that was judged here, so none of it goes out.
 func document(n sinks.Notification) ([]byte, error) {
-	if len(n.Raw) > 0 {
-		return n.Raw, nil
-	}
 	raw, err := events.Encode(n.Event)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
@@ -43,13 +42,13 @@ func document(n sinks.Notification) ([]byte, error) {
 	return raw, nil
 }
 
-func structured(n sinks.Notification, _ []secret.Value) (payload, error) {
+func structured(_ context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
 	raw, err := document(n)
 	return payload{body: raw, contentType: "application/cloudevents+json; charset=utf-8"}, err
 }
 
 // binary takes the data out of the document byte for byte.
-func binary(n sinks.Notification, _ []secret.Value) (payload, error) {
+func binary(_ context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
 	raw, err := document(n)
 	if err != nil {
 		return payload{}, err

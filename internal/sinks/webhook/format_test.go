@@ -119,18 +119,6 @@ func TestHeadersOfTries(t *testing.T) {
 	}
 }
 
-// The bytes that the stream holds are the bytes that go out.
-func TestRawIsSentAsItIs(t *testing.T) {
-	hook := newHook(t)
-	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback()})
-	n := sinkstest.Notification(sinkstest.Confirming())
-	n.Raw = []byte(`{ "specversion":"1.0",  "later": 1.0 }`)
-	send(t, s, n)
-	if got := string(hook.Received()[0].Body); got != string(n.Raw) {
-		t.Errorf("sent %s", got)
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	ok := secret.New("https://hooks.example.test/x")
 	for name, c := range map[string]webhook.Config{
@@ -143,6 +131,7 @@ func TestNewRefuses(t *testing.T) {
 		"header name":         {URL: ok, Headers: map[string]secret.Value{"X A": secret.New("a")}},
 		"broken template":     {URL: ok, Template: "{{.Nope"},
 		"unknown field":       {URL: ok, Template: `{"a": {{json .Nope}}}`},
+		"quotes of its own":   {URL: ok, Template: `{"a": "{{.Subject}}"}`},
 		"not json":            {URL: ok, Template: `{"a": {{.Subject}}}`},
 		"nil on notices":      {URL: ok, Template: `{"a": {{json .Purchase.Merchant.Name}}}`},
 		"placeholder":         {URL: ok, Template: `{{.Notice}}`, ContentType: "text/plain"},
@@ -157,21 +146,6 @@ func TestNewRefuses(t *testing.T) {
 				t.Error("New accepted it")
 			}
 		})
-	}
-}
-
-// A template that fails on one event is that event's trouble.
-func TestTemplateThatFailsRejectsTheEvent(t *testing.T) {
-	hook := newHook(t)
-	const text = `{"since": {{with .Purchase}}{{if gt (len .Say) 200}}{{json (index .DetailsMissing 5)}}{{else}}1{{end}}{{else}}2{{end}}}`
-	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Template: text})
-	e := sinkstest.Confirming()
-	e.Purchase.Say = strings.Repeat("a", 201)
-	if f := failure(t, s, sinkstest.Notification(e)); f.Verdict != sinks.Rejected || f.Reason != sinks.ReasonRender {
-		t.Errorf("failure is %v", f)
-	}
-	if n := hook.Connections(); n != 0 {
-		t.Errorf("%d connections", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -33,13 +34,21 @@ func newPreset(c Config) (renderer, error) {
 		if c.Secrets == nil {
 			return nil, errors.New("choose body: preset pagerduty needs its routing key as the first of secrets")
 		}
-		return func(n sinks.Notification, keys []secret.Value) (payload, error) { return pagerDuty(n, keys, c.say(n)) }, nil
+		return func(_ context.Context, n sinks.Notification, keys []secret.Value) (payload, error) {
+			return pagerDuty(n, keys, c.say(n))
+		}, nil
 	case PresetTeams:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return teams(n, c.say(n)) }, nil
+		return func(_ context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
+			return teams(n, c.say(n))
+		}, nil
 	case PresetDiscord:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return discord(n, c.say(n)) }, nil
+		return func(_ context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
+			return discord(n, c.say(n))
+		}, nil
 	case PresetNtfy:
-		return func(n sinks.Notification, _ []secret.Value) (payload, error) { return ntfy(n, c.say(n)), nil }, nil
+		return func(_ context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
+			return ntfy(n, c.say(n)), nil
+		}, nil
 	}
 	return nil, errors.New("choose body: unknown preset")
 }

@@ -86,3 +86,53 @@ func TestB40_OnlyTheStrippedEventGoesOut(t *testing.T) {
 		t.Errorf("the neighbours are gone or the signature does not fit: %s", r.Body)
 	}
 }
+
+// What the stored bytes hold beyond the fields of this version was judged by nobody:
+// a newer watcher's members at every depth, one that is there twice, one in other letters.
+func TestB40_MembersThatAreNotKnownStayOut(t *testing.T) {
+	stored, err := events.Encode(sinkstest.Confirming())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := inserted(t, string(stored), [][2]string{
+		{`{"specversion"`, `{"card":"` + sinkstest.Canary + `","specversion"`},
+		{`"data":{`, `"data":{"payment":{"card_token":"` + sinkstest.Canary + `"},"items":[{},{"meta":{"apiKey":"` + sinkstest.Canary + `"}}],`},
+		{`"merchant":{`, `"merchant":{"Authorization":"Bearer ` + sinkstest.Canary + `",`},
+		{`"url":"`, `"see":"https://x.test/?sig=` + sinkstest.Canary + `","url":"`},
+	})
+	event, err := events.Decode([]byte(newer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := inserted(t, newer, [][2]string{
+		{`"description":"`, `"description":"` + strings.ToLower(sinkstest.Canary) + `","DESCRIPTION":"` + sinkstest.Canary + `","description":"`},
+	})
+	for _, mode := range []webhook.Mode{webhook.ModeStructured, webhook.ModeBinary} {
+		for _, raw := range []string{newer, odd} {
+			hook := newHook(t)
+			s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("the key"), Mode: mode})
+			n := sinkstest.Notification(event)
+			n.Raw = []byte(raw)
+			send(t, s, n)
+			r := hook.Received()[0]
+			if all := strings.ToLower(fmt.Sprint(r.Header) + string(r.Body)); strings.Contains(all, strings.ToLower(sinkstest.Canary)) {
+				t.Errorf("%s: a member that is not known went out: %s", mode, all)
+			}
+			if !bytes.Contains(r.Body, []byte(`"name":"Example Store"`)) || !verify(t, r, []byte("the key")) {
+				t.Errorf("%s: the neighbours are gone or the signature does not fit: %s", mode, r.Body)
+			}
+		}
+	}
+}
+
+// inserted replaces the first of each text, which has to be there.
+func inserted(t *testing.T, text string, changes [][2]string) string {
+	t.Helper()
+	for _, c := range changes {
+		if !strings.Contains(text, c[0]) {
+			t.Fatalf("the sample has no %s", c[0])
+		}
+		text = strings.Replace(text, c[0], c[1], 1)
+	}
+	return text
+}

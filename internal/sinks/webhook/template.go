@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,72 +40,6 @@ type View struct {
 	Notice       *events.Notice   // nil on purchases
 }
 
-// functions are few and total: a template that needs more should be a receiver
-// of the event itself.
-//
-//	json V        V as JSON, strings with their quotes
-//	amount A      an amount as Envoy displays it
-//	major N       minor units as a decimal number: 249900 is 2499.00
-//	time T        T as RFC 3339 in the configured time zone; "" for no time
-//	upper, lower, plain (one line without invisible characters)
-//	trunc N S     at most N characters of S, cut between whole ones
-//	join SEP L    the items of L with SEP between them
-func functions(loc *time.Location) template.FuncMap {
-	if loc == nil {
-		loc = time.UTC
-	}
-	return template.FuncMap{
-		"json":   marshal,
-		"amount": amount,
-		"major":  words.Major,
-		"time":   func(v any) (string, error) { return formatTime(v, loc) },
-		"upper":  strings.ToUpper,
-		"lower":  strings.ToLower,
-		"plain":  words.Plain,
-		"trunc":  func(n int, s string) string { return words.Cut(s, n, words.Units) },
-		"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
-	}
-}
-
-func marshal(v any) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return "", fmt.Errorf("encode value: %w", err)
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
-}
-
-func amount(v any) (string, error) {
-	switch a := v.(type) {
-	case events.Amount:
-		return words.Amount(a), nil
-	case *events.Amount:
-		if a == nil {
-			return "", nil
-		}
-		return words.Amount(*a), nil
-	}
-	return "", errors.New("amount wants an amount")
-}
-
-func formatTime(v any, loc *time.Location) (string, error) {
-	switch t := v.(type) {
-	case time.Time:
-		if t.IsZero() {
-			return "", nil
-		}
-		return t.In(loc).Format(time.RFC3339), nil
-	case *time.Time:
-		if t == nil {
-			return "", nil
-		}
-		return formatTime(*t, loc)
-	}
-	return "", errors.New("time wants a time")
-}
-
 func view(n sinks.Notification, m words.Message) View {
 	return View{
 		Kind: n.Kind, Urgent: n.Urgent, Replay: n.Replay, Subscription: n.Subscription, Since: n.Since,
@@ -125,13 +60,17 @@ func newTemplate(c Config) (renderer, error) {
 		return nil, errors.New("read content_type: not a media type")
 	}
 	isJSON := media == "application/json" || strings.HasSuffix(media, "+json")
-	t, err := template.New("body").Option("missingkey=error").Funcs(functions(c.Location)).Parse(c.Template)
+	t, err := c.compile()
 	if err != nil {
 		return nil, fmt.Errorf("compile template: %w", err)
 	}
-	render := func(n sinks.Notification, _ []secret.Value) (payload, error) {
+	render := func(n sinks.Notification, stopped func() error) (payload, error) {
+		one, err := t.Clone() // its functions count for this rendering alone
+		if err != nil {
+			return payload{}, fmt.Errorf("render template: %w", err)
+		}
 		b := bounded{limit: maxBody}
-		if err := t.Execute(&b, view(n, c.say(n))); err != nil {
+		if err := one.Funcs(functions(c.Location, newMeter(stopped))).Execute(&b, view(n, c.say(n))); err != nil {
 			return payload{}, fmt.Errorf("render template: %w", err)
 		}
 		if isJSON && !json.Valid(b.Bytes()) {
@@ -139,15 +78,30 @@ func newTemplate(c Config) (renderer, error) {
 		}
 		return payload{body: b.Bytes(), contentType: contentType}, nil
 	}
-	return render, try(render)
+	send := func(ctx context.Context, n sinks.Notification, _ []secret.Value) (payload, error) {
+		return render(n, ctx.Err)
+	}
+	return send, try(render)
+}
+
+func (c *Config) compile() (*template.Template, error) {
+	if len(c.Template) > maxTemplate {
+		return nil, errors.New("it is too large")
+	}
+	t, err := template.New("body").Option("missingkey=error").Funcs(functions(c.Location, newMeter(nil))).Parse(c.Template)
+	if err != nil {
+		return nil, err
+	}
+	return t, metered(t)
 }
 
 // try renders the samples with every kind. Samples hold no placeholder words, so
 // one in the result is a mistake of the template.
-func try(render renderer) error {
+func try(render func(sinks.Notification, func() error) (payload, error)) error {
+	never := func() error { return nil }
 	for _, e := range samples() {
 		for _, kind := range []sinks.Kind{sinks.KindEvent, sinks.KindRemind, sinks.KindResolve, sinks.KindTest} {
-			p, err := render(sinks.Notification{Kind: kind, Event: e, Subscription: "sample", Since: e.Time}, nil)
+			p, err := render(sinks.Notification{Kind: kind, Event: e, Subscription: "sample", Since: e.Time}, never)
 			if err != nil {
 				return fmt.Errorf("try template on a sample (%s): %w", e.Type, err)
 			}
@@ -161,7 +115,26 @@ func try(render renderer) error {
 	return nil
 }
 
-func samples() []events.Event { return events.Samples() }
+// samples are those of all events, and two whose texts hold what a template has
+// to escape: one that puts them between quotes itself makes no valid JSON of them.
+func samples() []events.Event {
+	const awkward = `a "quoted" \ text`
+	all := events.Samples()
+	purchase, notice := all[0], all[0]
+	for _, e := range all {
+		switch {
+		case e.Notice != nil:
+			notice = e
+		case e.Purchase.Situation == events.SituationConfirming:
+			purchase = e
+		}
+	}
+	p := purchase.Purchase
+	p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.Amount.Display = awkward, awkward, awkward, awkward, awkward
+	p.Question, p.DetailsMissing = &events.Question{Prompt: awkward}, []string{awkward}
+	notice.Notice.Text = awkward
+	return append(events.Samples(), purchase, notice)
+}
 
 // bounded is a buffer that refuses to grow without end.
 type bounded struct {

@@ -88,7 +88,7 @@ type payload struct {
 	header      http.Header
 }
 
-type renderer func(n sinks.Notification, keys []secret.Value) (payload, error)
+type renderer func(ctx context.Context, n sinks.Notification, keys []secret.Value) (payload, error)
 
 // New checks a configuration, compiles and tries its template, and makes the
 // sink. Errors never repeat the URL.
@@ -142,9 +142,13 @@ func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, e
 		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Down, Reason: sinks.ReasonAuth, Err: err})
 	}
 	mask := append(append([]secret.Value{}, s.secrets...), keys...)
-	p, err := s.render(n, keys)
+	p, err := s.render(ctx, n, keys)
 	if err != nil {
-		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender, Err: sinks.CleanError(err, mask...)})
+		f := &sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender, Err: sinks.CleanError(err, mask...)}
+		if ctx.Err() != nil { // there was no time for it
+			f.Verdict, f.Reason = sinks.Temporary, sinks.ReasonTimeout
+		}
+		return sinks.Receipt{}, s.fail(f)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(p.body))
 	if err != nil {
