@@ -24,7 +24,7 @@ func RoleCommand(role config.Role, use, version string) *cobra.Command {
 		Version: version,
 		Example: "  " + exampleFor(role) + " -c herald.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := config.LoadFor(file, role)
+			cfg, err := load(file, role)
 			if err != nil {
 				return err
 			}
