@@ -60,6 +60,9 @@ func (a *App) open(ctx context.Context) (_ *stores, err error) {
 	if err := a.openBus(ctx, st); err != nil {
 		return nil, err
 	}
+	if err := claimFormat(ctx, st.bus.JetStream(), a.Log); err != nil {
+		return nil, err
+	}
 	a.health.Set("nats", nil)
 	if a.Config.Redis.URL == "" {
 		kv, err := dedupe.OpenKV(ctx, st.bus.JetStream(), dedupe.KVOptions{Replicas: a.Config.NATS.Replicas, Log: a.Log, Metrics: a.registry})
