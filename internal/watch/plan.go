@@ -207,8 +207,9 @@ func planHold(v view, l sight, p Policy, now time.Time) step {
 	return step{Do: actLook, At: later(at, later(l.asked.Add(p.LookEvery), l.closed))}
 }
 
-// lookPatience is how long a request of the first column waits for a look that knows.
-const lookPatience = 30 * time.Second
+// lookPatience is how long a request of the first column waits for a look that knows: nearly until the connection would
+// count as blind, for a card that is released by mistake is gone.
+const lookPatience = 4 * time.Minute
 
 // lookBefore puts a look before a request of the first column after a gap. The table would let it go at once, but the
 // route may have turned to the agent meanwhile. Where looks do not help, it goes all the same after a while.

@@ -174,13 +174,13 @@ func TestPlanLooksFirstAfterAGap(t *testing.T) {
 			v.column = columnEnvoy
 			*l = sight{asked: t0.Add(6 * time.Second), came: t0.Add(6 * time.Second), answer: envoy.ActiveShown, purchase: "q"}
 		}, 7 * time.Second, actHold, 0},
-		{"and a look that does not know is not waited for", func(v *view, l *sight) {
+		{"and a look that does not know is not waited for forever", func(v *view, l *sight) {
 			v.column = columnEnvoy
-			*l = sight{asked: t0.Add(29 * time.Second), came: t0.Add(29 * time.Second), answer: envoy.ActiveNotKnown}
-		}, 31 * time.Second, actHold, 30 * time.Second},
+			*l = sight{asked: t0.Add(lookPatience - time.Second), came: t0.Add(lookPatience - time.Second), answer: envoy.ActiveNotKnown}
+		}, lookPatience + time.Second, actHold, lookPatience},
 		{"nor one that cannot be made", func(v *view, l *sight) {
 			v.column, l.closed = columnEnvoy, t0.Add(time.Hour)
-		}, 6 * time.Second, actHold, 30 * time.Second},
+		}, 6 * time.Second, actHold, lookPatience},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := view{id: "p", state: events.StateWaitingForUser, column: columnCard, since: t0, asked: t0.Add(-45 * time.Second), replied: t0, shown: t0}

@@ -233,8 +233,8 @@ func (p *purchase) proven(s events.Snapshot) events.HeldAnswer {
 }
 
 // passedApproval tells whether the purchase was approved, as far as anybody can know: what nobody watched proves
-// nothing, so it takes a history without a gap from the beginning. A gift card has no other proof, and is not set aside
-// anywhere while it waits to be paid; its history may begin where we first saw it waiting.
+// nothing, so it takes a history without a gap from the beginning. A gift card has no other proof, and nothing is paid
+// while its payment link is open; its history may begin where we first saw that.
 func (p *purchase) passedApproval(s events.Snapshot) bool {
 	if p.cursor.PassedApproval || s.Approval.State == "approved" {
 		return true
@@ -248,11 +248,11 @@ func (p *purchase) passedApproval(s events.Snapshot) bool {
 		}
 	default:
 	}
-	gift := s.Rail == "gift_card"
+	unpaid := s.Rail == "gift_card" && s.State == events.StateWaitingForUser && s.UserTask == "pay_link"
 	if !p.known {
 		begins := s.Rail == "" || s.Revision == 0 || s.UpdatedAt.Equal(s.CreatedAt)
-		return ended(s.State) || !begins && !gift
+		return ended(s.State) || !begins && !unpaid
 	}
 	gap := s.Revision-p.cursor.Revision > 1
-	return gap && (ended(s.State) || !gift)
+	return gap && !unpaid
 }

@@ -119,13 +119,16 @@ func (b *buffer) Write(p []byte) (int, error) {
 func agentID(i int) string { return fmt.Sprintf("origin:https://host-%d.example.test", i) }
 
 // newWorld starts a simulator and a watcher of one connection per token: host-0, host-1 and so on.
-func newWorld(t *testing.T, o envoysim.Options, owners []string, edit ...func(*Options)) *world {
+func newWorld(t *testing.T, o envoysim.Options, owners []string, edit ...func(*world, *Options)) *world {
 	t.Helper()
 	sim, err := envoysim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{sim: sim, log: &buffer{}, edit: edit}
+	w := &world{sim: sim, log: &buffer{}}
+	for _, e := range edit {
+		w.edit = append(w.edit, func(o *Options) { e(w, o) })
+	}
 	for i, user := range owners {
 		w.tokens = append(w.tokens, sim.AddToken(user, agentID(i)))
 	}
@@ -290,7 +293,7 @@ func TestB34_ProxyEndsHolds(t *testing.T) {
 // and do not stay in step.
 func TestB35_ThunderingHerd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, envoysim.Options{Seed: 1, RequestsPerMinute: -1}, []string{"asha"}, func(o *Options) {
+		w := newWorld(t, envoysim.Options{Seed: 1, RequestsPerMinute: -1}, []string{"asha"}, func(_ *world, o *Options) {
 			o.Policy.RequestsPerMinute = 1500
 		})
 		defer w.quit()

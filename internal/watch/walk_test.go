@@ -178,7 +178,8 @@ func (w *world) watchForLies() func() []string {
 			if claims && ok && open {
 				mu.Lock()
 				defer mu.Unlock()
-				lies = append(lies, fmt.Sprintf("%s says %s, %s (%s), but the money is %s; rail %s, approval %q", e.ID, p.Situation, p.Money, p.MoneyBasis, entry.Status, p.Rail, p.Approval.State))
+				rec, _ := w.sim.Purchase(e.Subject)
+				lies = append(lies, fmt.Sprintf("%s says %s, %s (%s), but the money is %s; rail %s, approval %q\nhistory %+v", e.ID, p.Situation, p.Money, p.MoneyBasis, entry.Status, p.Rail, p.Approval.State, rec.History))
 			}
 		}
 	})
