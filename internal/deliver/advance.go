@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	fresh     = time.Second            // for which a decision holds while nothing happens to its lane
 	patience  = 3                      // tries of an event for which newer ones of its lane wait
 	plainness = 3                      // tries of an event that is plainly refused
 	stepBack  = 500 * time.Millisecond // by which a newer message comes after the older one that it waits for
@@ -93,6 +94,7 @@ func (s *shift) plan(ln *lane, it *item) (done bool) {
 		it.bury = s.deadLetter(it, CauseExpression, d.Err.Error(), ln.rec.standing.Tries[it.eventID()])
 		return true
 	case d.Action.Told():
+		it.plan, it.planned = d, time.Now()
 		s.enqueue(ln)
 		return false
 	}
@@ -230,7 +232,7 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 	ln.busy = true
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
-	go s.send(ln, it, n, probe) // waited for by loop, which ends when nothing is being sent
+	s.aside(func() { s.send(ln, it, n, probe) })
 }
 
 // prepare builds the notification of an item, unless time has passed since it was
@@ -246,15 +248,15 @@ func (s *shift) prepare(ln *lane, it *item) (n sinks.Notification, ok bool) {
 		}
 		return n, err == nil
 	}
-	d := s.decide(ln, it)
-	if d.Err != nil || !d.Action.Told() {
-		return n, false
+	if time.Since(it.planned) > fresh {
+		if it.plan = s.decide(ln, it); it.plan.Err != nil || !it.plan.Action.Told() {
+			return n, false
+		}
 	}
-	if n, err = s.notification(ln, it, d); err != nil {
+	if n, err = s.notification(ln, it, it.plan); err != nil {
 		it.bury = s.deadLetter(it, CauseUndecodable, err.Error(), ln.rec.standing.Tries[it.eventID()])
 		return n, false
 	}
-	it.plan = d
 	return n, true
 }
 

@@ -3,6 +3,7 @@ package deliver
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -25,60 +26,84 @@ type record struct {
 // book is what the owner remembers of standings. The owner is their only
 // writer, so what it remembers beats what the store says, and it carries the
 // sink through an outage of the store. It lives as long as the ownership.
+//
+// The trips to the store, read and write, touch nothing of the book, so that
+// they may run beside the loop; missing and learn, draft and written are the
+// loop's part before and after.
 type book struct {
 	sink    string
 	store   Standings
 	created time.Time // of the stream whose sequence counts
 	records map[string]*record
 	dirty   map[string]*record // not written yet
+	flying  map[string]*record // being written
 	// While the store is in trouble it is left alone until these moments.
 	noRead, noWrite time.Time
 	onError         func(operation string, err error)
 	onFine          func()
 }
 
-// load makes a record of every key: one read for all that are not remembered.
-// A store in trouble leaves them empty and unread, never "already said".
-func (b *book) load(ctx context.Context, keys map[string]bool) {
-	var missing []string
-	for key := range keys {
-		if r := b.records[key]; r == nil || r.unread {
-			missing = append(missing, key)
-		}
+func newBook(l *Loop) *book {
+	return &book{
+		sink: l.o.Name, store: l.o.Standings, records: map[string]*record{}, dirty: map[string]*record{},
+		flying: map[string]*record{}, onError: l.storeError, onFine: l.storeFine,
 	}
-	if len(missing) == 0 {
-		return
+}
+
+// find gives the record of a key; nil: the store is to be asked first. A store in
+// trouble leaves it empty and unread, never "already said".
+func (b *book) find(key string, now time.Time) *record {
+	r := b.records[key]
+	if r != nil && !r.unread {
+		return r
+	}
+	if !now.Before(b.noRead) {
+		return nil
+	}
+	b.onError("read", nil)
+	if r == nil {
+		r = &record{unread: true}
+		b.records[key] = r
+	}
+	return r
+}
+
+// read asks the store.
+func (b *book) read(ctx context.Context, keys []string) (map[string]events.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return b.store.Standings(ctx, b.sink, keys)
+}
+
+// learn takes in the answer about some keys.
+func (b *book) learn(keys []string, found map[string]events.Standing, err error) {
+	if err != nil {
+		b.noRead = time.Now().Add(storePause)
+		b.onError("read", err)
+	} else {
+		b.onFine()
 	}
 	b.trim()
-	found, ok := b.read(ctx, missing)
-	for _, key := range missing {
+	for _, key := range keys {
 		r := b.records[key]
 		if r == nil {
 			r = &record{unread: true}
 			b.records[key] = r
 		}
-		if ok {
+		if err == nil && r.unread {
 			r.standing, r.unread = b.merge(found[key], r.standing), false
 		}
 	}
 }
 
-// read asks the store, unless it has just failed.
-func (b *book) read(ctx context.Context, keys []string) (map[string]events.Standing, bool) {
-	if time.Now().Before(b.noRead) {
-		b.onError("read", nil)
-		return nil, false
+// load has records read now, unless the store is being left alone.
+func (b *book) load(ctx context.Context, keys ...string) {
+	now := time.Now()
+	keys = slices.DeleteFunc(keys, func(key string) bool { return b.find(key, now) != nil })
+	if len(keys) > 0 {
+		found, err := b.read(ctx, keys)
+		b.learn(keys, found, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	found, err := b.store.Standings(ctx, b.sink, keys)
-	if err != nil {
-		b.noRead = time.Now().Add(storePause)
-		b.onError("read", err)
-		return nil, false
-	}
-	b.onFine()
-	return found, true
 }
 
 // merge lays what is remembered over what is stored.
@@ -113,35 +138,66 @@ func overlay[V any](under, over map[string]V) map[string]V {
 	return out
 }
 
-// write stores everything that is not written, in one go. A failure is counted
-// and the records stay dirty: they are written with the next ones.
-func (b *book) write(ctx context.Context) {
-	if len(b.dirty) == 0 || time.Now().Before(b.noWrite) {
-		return
+// draft takes out what is to be written; nil: nothing now. One that could not be
+// read has to be read first: writing it would lay a part over the whole.
+func (b *book) draft(now time.Time) map[string]events.Standing {
+	if now.Before(b.noWrite) {
+		return nil
 	}
-	unread := map[string]bool{}
+	var out map[string]events.Standing
 	for key, r := range b.dirty {
 		if r.unread {
-			unread[key] = true
+			continue
 		}
+		if out == nil {
+			out = make(map[string]events.Standing, len(b.dirty))
+		}
+		out[key], b.flying[key] = r.standing, r
+		delete(b.dirty, key)
 	}
-	if b.load(ctx, unread); len(unread) > 0 && time.Now().Before(b.noRead) {
-		b.noWrite = b.noRead
-		return // writing now would lay a part over the whole
-	}
-	out := make(map[string]events.Standing, len(b.dirty))
-	for key, r := range b.dirty {
-		out[key] = r.standing
-	}
+	return out
+}
+
+// write stores a draft.
+func (b *book) write(ctx context.Context, draft map[string]events.Standing) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := b.store.PutStandings(ctx, b.sink, out); err != nil {
+	return b.store.PutStandings(ctx, b.sink, draft)
+}
+
+// written takes in what became of a draft. After a failure its records are dirty
+// again: they are written with the next ones.
+func (b *book) written(err error) {
+	if err == nil {
+		b.onFine()
+	} else {
 		b.noWrite = time.Now().Add(storePause)
 		b.onError("write", err)
-		return
+		maps.Copy(b.dirty, b.flying)
 	}
-	b.onFine()
-	clear(b.dirty)
+	clear(b.flying)
+}
+
+// flush writes now what is not written, unless the store is being left alone.
+func (b *book) flush(ctx context.Context) {
+	b.load(ctx, b.unread(time.Now())...)
+	if draft := b.draft(time.Now()); draft != nil {
+		b.written(b.write(ctx, draft))
+	}
+}
+
+// unread names the records that must be read before they can be written; none
+// while the store is being left alone.
+func (b *book) unread(now time.Time) (keys []string) {
+	if now.Before(b.noRead) {
+		return nil
+	}
+	for key, r := range b.dirty {
+		if r.unread {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // trim forgets records that nobody holds once there are too many.
@@ -153,7 +209,7 @@ func (b *book) trim() {
 		if len(b.records) <= bookSize*9/10 {
 			return
 		}
-		if r.users == 0 && r.held == 0 && b.dirty[key] == nil {
+		if r.users == 0 && r.held == 0 && b.dirty[key] == nil && b.flying[key] == nil {
 			delete(b.records, key)
 		}
 	}

@@ -16,8 +16,10 @@ type item struct {
 	out   bool      // handed back to the stream; it will come again
 	due   time.Time // of one that is out: when it should be back
 	bury  *events.DeadLetter
-	plan  route.Decision // of the try under way
+	plan  route.Decision // of the try under way, or to come
 	ask   *ask           // a wish rather than a message; nil: none
+
+	planned time.Time // when plan was made
 }
 
 // ours reports whether the item is not a message of the stream in hand.

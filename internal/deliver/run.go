@@ -77,10 +77,7 @@ func (l *Loop) own(ctx, owned context.Context) {
 		defer context.AfterFunc(owned, stop)()
 	}
 	wait := backoff.Policy{Base: time.Second, Max: 15 * time.Second, Rand: l.o.Rand}
-	b := &book{
-		sink: l.o.Name, store: l.o.Standings, records: map[string]*record{}, dirty: map[string]*record{},
-		onError: l.storeError, onFine: l.storeFine,
-	}
+	b := newBook(l)
 	for attempt := 0; ctx.Err() == nil && owned.Err() == nil; attempt++ {
 		s, err := l.begin(ctx, owned, b)
 		if err != nil {
@@ -101,7 +98,7 @@ func (l *Loop) own(ctx, owned context.Context) {
 	}
 	if owned.Err() == nil {
 		b.noRead, b.noWrite = time.Time{}, time.Time{} // a last attempt at what could not be written
-		b.write(owned)
+		b.flush(owned)
 	}
 }
 
@@ -121,7 +118,7 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*shift, error) {
 			r.standing = b.merge(r.standing, events.Standing{})
 		}
 	}
-	b.load(ctx, map[string]bool{sinkKey: true})
+	b.load(ctx, sinkKey)
 	mark := b.records[sinkKey]
 	start, err := l.start(ctx, b, mark)
 	if err != nil {
@@ -146,7 +143,7 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*shift, error) {
 	mark.users = 1
 	mark.standing.Stream, mark.standing.LastTime = created, time.Now()
 	b.dirty[sinkKey] = mark
-	b.write(owned)
+	b.flush(owned)
 	s.boundary = mark.standing.Settled
 	return s, nil
 }

@@ -262,12 +262,12 @@ func (s *shift) startBurial(ln *lane, it *item) {
 	ln.busy = true
 	s.sending++
 	letter := *it.bury
-	go func() { // waited for by loop, as sends are
+	s.aside(func() {
 		ctx, cancel := context.WithTimeout(s.sendCtx, longestSend)
 		defer cancel()
 		err := s.o.Graveyard.Bury(ctx, letter)
 		s.results <- result{ln: ln, it: it, err: err, burial: true}
-	}()
+	})
 }
 
 // finishBurial settles a buried event. One that could not be stored is tried again.

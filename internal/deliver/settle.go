@@ -1,6 +1,8 @@
 package deliver
 
 import (
+	"time"
+
 	"github.com/heraldbridge/herald/internal/events"
 )
 
@@ -59,17 +61,62 @@ func (s *shift) forgetTries(ln *lane, done *item) {
 	ln.rec.standing.Tries = kept
 }
 
-// flush writes all standings of this turn at once, then acknowledges. A store in
-// trouble does not hold the acknowledgement back: the owner remembers, and
-// writes when it can.
-func (s *shift) flush() {
+// write takes what is to be remembered to the store and lets go, once it is
+// written, what waited for that: one trip at a time, with all that has come
+// together during the one before. A store in trouble does not hold the
+// acknowledgement back: the owner remembers, and writes when it can. It reports
+// whether anything was let go at once.
+func (s *shift) write() (released bool) {
 	if s.owned.Err() != nil {
 		s.jobs = nil
-		return
+		return false
 	}
-	s.book.write(s.owned)
-	jobs := s.jobs
-	s.jobs = nil
+	if s.writing {
+		return false
+	}
+	now := time.Now()
+	for _, key := range s.book.unread(now) {
+		s.ask(key, now)
+	}
+	draft := s.book.draft(now)
+	var going, waiting, free []job
+	for _, j := range s.jobs {
+		switch {
+		case s.book.flying[j.ln.key] != nil:
+			going = append(going, j)
+		case s.asking[j.ln.key]:
+			waiting = append(waiting, j)
+		default:
+			free = append(free, j)
+		}
+	}
+	s.jobs = waiting
+	if draft != nil {
+		s.writing = true
+		s.aside(func() { s.wrote <- written{going, s.book.write(s.owned, draft)} })
+	}
+	s.letGo(free)
+	return len(free) > 0
+}
+
+// written is what became of a trip with records, and what waited for it.
+type written struct {
+	jobs []job
+	err  error
+}
+
+// finishWrite takes up what became of a trip to the store.
+func (s *shift) finishWrite(w written) {
+	s.writing = false
+	if s.owned.Err() != nil {
+		return // cut short, and somebody else's now
+	}
+	s.book.written(w.err)
+	s.letGo(w.jobs)
+}
+
+// letGo lets lanes go on, and acknowledges what is done.
+func (s *shift) letGo(jobs []job) {
 	for _, j := range jobs {
 		if s.owned.Err() != nil {
 			return
@@ -83,6 +130,50 @@ func (s *shift) flush() {
 			s.acknowledge(j.it)
 		}
 		s.release(j.ln, j.it)
+	}
+}
+
+// ask has a record read, with all others that are asked for by the next trip. It
+// does nothing where the store is being left alone, or nothing new begins.
+func (s *shift) ask(key string, now time.Time) {
+	if s.ending == nil && !s.asking[key] && s.book.find(key, now) == nil {
+		s.asking[key] = true
+		s.wanted = append(s.wanted, key)
+	}
+}
+
+// fetch makes the trip for records that lanes wait for.
+func (s *shift) fetch() {
+	if s.fetching || len(s.wanted) == 0 || s.ending != nil {
+		return
+	}
+	keys := s.wanted
+	s.wanted, s.fetching = nil, true
+	s.aside(func() {
+		found, err := s.book.read(s.owned, keys)
+		s.fetched <- fetched{keys, found, err}
+	})
+}
+
+// fetched is the store's answer about some keys.
+type fetched struct {
+	keys  []string
+	found map[string]events.Standing
+	err   error
+}
+
+// finishFetch lets the lanes go on whose records have come.
+func (s *shift) finishFetch(f fetched) {
+	s.fetching = false
+	if s.owned.Err() != nil {
+		return
+	}
+	s.book.learn(f.keys, f.found, f.err)
+	for _, key := range f.keys {
+		delete(s.asking, key)
+		if ln := s.lanes[key]; ln != nil {
+			s.touch(ln)
+		}
 	}
 }
 

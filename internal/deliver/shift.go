@@ -3,7 +3,6 @@ package deliver
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
@@ -34,6 +33,11 @@ type shift struct {
 	tokens     chan struct{}
 	pullErr    chan error
 	results    chan result
+	fetched    chan fetched
+	wrote      chan written
+
+	work chan func() // what is done beside the loop
+	crew sync.WaitGroup
 
 	lanes   map[string]*lane
 	ready   []*lane             // waiting for a free place to send
@@ -41,7 +45,11 @@ type shift struct {
 	delayed map[*lane]time.Time // to be looked at later
 	jobs    []job
 	waits   *waits
+	asking  map[string]bool // records that are to be read, or on their way
+	wanted  []string        // of them, those for the next trip, in the order of the stream
 
+	fetching bool // a trip to the store is under way, for records
+	writing  bool // likewise, with records
 	sending  int
 	inHand   int
 	granted  int // messages that the puller may still bring
@@ -61,8 +69,9 @@ func newShift(owned context.Context, l *Loop, b *book) *shift {
 	s := &shift{
 		l: l, o: &l.o, book: b, owned: owned,
 		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
-		pullErr: make(chan error, 1), results: make(chan result),
-		lanes: map[string]*lane{}, delayed: map[*lane]time.Time{}, waits: newWaits(), heard: time.Now(),
+		pullErr: make(chan error, 1), results: make(chan result, room),
+		fetched: make(chan fetched, 1), wrote: make(chan written, 1), work: make(chan func()),
+		lanes: map[string]*lane{}, delayed: map[*lane]time.Time{}, asking: map[string]bool{}, waits: newWaits(), heard: time.Now(),
 	}
 	for _, r := range b.records {
 		r.users = 0
@@ -83,7 +92,9 @@ func (s *shift) run(ctx context.Context) error {
 	beside.Go(func() { s.watchSecrets(pullCtx) })
 	s.loop(ctx, stopPull)
 	stopPull()
+	close(s.work)
 	beside.Wait()
+	s.crew.Wait()
 	s.cancelSend()
 	s.turnAway()
 	s.handBack() //nolint:contextcheck // ctx has ended; what is left is done under the ownership
@@ -99,7 +110,7 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 	defer alive.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for s.ending == nil || s.sending > 0 {
+	for s.ending == nil || s.underWay() {
 		select {
 		case <-stop:
 			stop = nil
@@ -118,6 +129,10 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 			s.end(fmt.Errorf("take the next message: %w", err), stopPull)
 		case r := <-s.results:
 			s.finish(r)
+		case f := <-s.fetched:
+			s.finishFetch(f)
+		case w := <-s.wrote:
+			s.finishWrite(w)
 		case <-s.l.resume:
 			s.wake()
 		case a := <-s.asks():
@@ -129,6 +144,27 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 		s.gather()
 		s.turn() //nolint:contextcheck // what it starts runs under the ownership, which outlives ctx
 		timer.Reset(s.untilNext())
+	}
+}
+
+// underWay reports whether anything runs beside the loop or waits to be written.
+func (s *shift) underWay() bool {
+	return s.sending > 0 || s.fetching || s.writing || len(s.jobs) > 0
+}
+
+// aside runs f beside the loop, which waits for it. Whoever is done takes the
+// next piece of work: a stack grown anew for each send costs more than the loop
+// does.
+func (s *shift) aside(f func()) {
+	select {
+	case s.work <- f:
+	default:
+		s.crew.Go(func() {
+			f()
+			for next := range s.work {
+				next()
+			}
+		})
 	}
 }
 
@@ -149,6 +185,10 @@ func (s *shift) gather() {
 			s.take(m)
 		case r := <-s.results:
 			s.finish(r)
+		case f := <-s.fetched:
+			s.finishFetch(f)
+		case w := <-s.wrote:
+			s.finishWrite(w)
 		default:
 			return
 		}
@@ -161,16 +201,16 @@ func (s *shift) turn() {
 		s.timers()
 	}
 	for {
-		s.flush()
-		if s.ending != nil || s.owned.Err() != nil {
-			break
+		may := s.ending == nil && s.owned.Err() == nil
+		if may {
+			s.advanceAll()
+			s.pump()
 		}
-		s.advanceAll()
-		s.pump()
-		if len(s.jobs) == 0 {
+		if released := s.write(); !may || !released && len(s.touched) == 0 {
 			break
 		}
 	}
+	s.fetch()
 	s.grant()
 	s.show()
 }
@@ -208,22 +248,21 @@ func (s *shift) lane(key string) *lane {
 // touch has the lane looked at in this turn.
 func (s *shift) touch(ln *lane) { s.touched = append(s.touched, ln) }
 
-// advanceAll looks at every touched lane, with the standings of all of them
-// read at once.
+// advanceAll looks at every touched lane whose standing is known.
 func (s *shift) advanceAll() {
-	touched := s.touched
+	touched, now := s.touched, time.Now()
 	s.touched = nil
-	keys := map[string]bool{}
 	for _, ln := range touched {
 		if ln.rec == nil || ln.rec.unread {
-			keys[ln.key] = true
-		}
-	}
-	s.book.load(s.owned, keys)
-	for _, ln := range touched {
-		if ln.rec == nil {
-			ln.rec = s.book.records[ln.key]
-			ln.rec.users++
+			rec := s.book.find(ln.key, now)
+			if rec == nil {
+				s.ask(ln.key, now) // the answer has the lane touched again
+				continue
+			}
+			if ln.rec == nil {
+				ln.rec = rec
+				rec.users++
+			}
 		}
 		s.advance(ln)
 		if len(ln.items) == 0 && !ln.busy && s.lanes[ln.key] == ln {
@@ -288,8 +327,8 @@ func (s *shift) untilNext() time.Duration {
 	for _, at := range s.delayed {
 		sooner(at)
 	}
-	if len(s.book.dirty) > 0 {
-		sooner(s.book.noWrite)
+	if len(s.book.dirty) > 0 && !s.writing && !s.fetching {
+		sooner(latest(s.book.noRead, s.book.noWrite))
 	}
 	return max(time.Until(next), time.Millisecond)
 }
@@ -322,45 +361,4 @@ func (s *shift) keep() {
 		mark.standing.LastTime = time.Now()
 		s.book.dirty[sinkKey] = mark
 	}
-}
-
-// hush takes over the silences in force; a change has everything that waits
-// decided again.
-func (s *shift) hush() {
-	list := s.o.Silences()
-	if reflect.DeepEqual(list, s.silenced) {
-		return
-	}
-	compiled, err := route.CompileSilences(list)
-	if err != nil {
-		s.o.Log.Warn("silence left out", "error", err)
-	}
-	s.silenced, s.silences = list, compiled
-	s.waits.hurry(time.Now())
-}
-
-// rebuild finds what waits, from the newest message of each purchase. Settled
-// purchases wait for nothing.
-func (s *shift) rebuild(ctx context.Context, newSink bool) error {
-	if !newSink && !s.o.Set.Alarms(s.o.Name) {
-		return nil
-	}
-	at := time.Now()
-	for env, err := range s.o.Source.Newest(ctx) {
-		if err != nil {
-			return fmt.Errorf("read the newest messages: %w", err)
-		}
-		s.newest = max(s.newest, env.Sequence)
-		if env.Bad != nil || env.Event.Purchase == nil || settled(env.Event) || newSink {
-			continue
-		}
-		at = at.Add(rebuildBy)
-		env.Raw = nil // it is written again from the event where it is needed
-		s.waits.set(wait{lane: laneKey(env), env: env, until: at, unproven: true})
-	}
-	return nil
-}
-
-func settled(e events.Event) bool {
-	return e.Purchase != nil && e.Purchase.Terminal && !e.Purchase.Unsettled
 }

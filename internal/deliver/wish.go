@@ -127,7 +127,7 @@ func (s *shift) test(a *ask) {
 	s.sending++
 	s.o.Pace.take(now) // it goes out at once, and the next waits for it
 	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Raw: raw, Since: now, Attempt: 1}
-	go s.send(ln, it, n, false) // waited for by loop, as other tries are
+	s.aside(func() { s.send(ln, it, n, false) })
 }
 
 // sample is a made-up purchase that is worth an alarm.
