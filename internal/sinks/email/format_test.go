@@ -56,6 +56,11 @@ func TestGolden(t *testing.T) {
 	resolve.Kind = sinks.KindResolve
 	golden(t, "k-remind", remind)
 	golden(t, "l-resolve", resolve)
+	long := sinkstest.Notification(sinkstest.Confirming())
+	word := strings.Repeat("m", 300)
+	p := long.Event.Purchase
+	p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.ReasonCode, p.DetailsMissing = word, word, word, word, word, []string{word}
+	golden(t, "m-long-words", long)
 }
 
 func golden(t *testing.T, name string, n sinks.Notification) {

@@ -88,7 +88,7 @@ func (m Message) facts(minor bool) []Fact {
 // Names of the facts that support asks for.
 const (
 	factSupport = "Support reference"
-	factRequest = "Request"
+	factRequest = "Request reference"
 )
 
 // limits of single pieces, in UTF-16 units; sinks cut further where they must.

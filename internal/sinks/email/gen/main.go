@@ -6,7 +6,8 @@
 //
 // It writes docs/img/mail-*.png, and pictures.txt beside the golden mails with the hash
 // of each page; a test of the email package fails when a page changes and its pictures
-// do not.
+// do not. A mail that is wider than its window is an error, also with the words of a
+// golden mail that has no picture.
 package main
 
 import (
@@ -60,25 +61,42 @@ func run(ctx context.Context) error {
 	}
 	var sums strings.Builder
 	for _, s := range subjects() {
-		page, err := htmlOf(filepath.Join(goldens, s[1]+".eml"))
+		sum, err := portray(ctx, s[1], filepath.Join(pictures, "mail-"+s[0]))
 		if err != nil {
 			return err
 		}
-		for scheme, number := range map[string]string{"dark": "0", "light": "1"} {
-			for form, width := range map[string]int{"narrow": 400, "wide": 900} {
-				file := filepath.Join(pictures, "mail-"+s[0]+"-"+scheme+"-"+form+".png")
-				if err := shoot(ctx, page, number, width, file); err != nil {
-					return fmt.Errorf("take picture %s: %w", file, err)
-				}
-			}
-		}
-		sum := sha256.Sum256(page)
-		fmt.Fprintf(&sums, "%s  %s.eml mail-%s\n", hex.EncodeToString(sum[:]), s[1], s[0])
+		fmt.Fprintf(&sums, "%s  %s.eml mail-%s\n", sum, s[1], s[0])
+	}
+	unseen, err := os.MkdirTemp("", "mail-picture-*")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(unseen) }()
+	if _, err := portray(ctx, "m-long-words", filepath.Join(unseen, "long")); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(goldens, "pictures.txt"), []byte(sums.String()), 0o644); err != nil { //nolint:gosec // not secret
 		return fmt.Errorf("write hashes: %w", err)
 	}
 	return nil
+}
+
+// portray takes the pictures of one golden mail and gives the hash of its page.
+func portray(ctx context.Context, golden, name string) (string, error) {
+	page, err := htmlOf(filepath.Join(goldens, golden+".eml"))
+	if err != nil {
+		return "", err
+	}
+	for scheme, number := range map[string]string{"dark": "0", "light": "1"} {
+		for form, width := range map[string]int{"narrow": 400, "wide": 900} {
+			file := name + "-" + scheme + "-" + form + ".png"
+			if err := shoot(ctx, page, number, width, file); err != nil {
+				return "", fmt.Errorf("take picture %s: %w", file, err)
+			}
+		}
+	}
+	sum := sha256.Sum256(page)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // shoot takes one picture. The browser has a profile of its own and asks nobody
@@ -117,6 +135,11 @@ func crop(from, to string) error {
 		return fmt.Errorf("read picture: %w", err)
 	}
 	whole := shot.Bounds()
+	for y := range whole.Dy() {
+		if shot.At(whole.Max.X-1, whole.Min.Y+y) != shot.At(whole.Min.X, whole.Min.Y+y) {
+			return errors.New("the mail is wider than the window")
+		}
+	}
 	bottom := whole.Max.Y
 	for bottom > whole.Min.Y+1 && empty(shot, bottom-1) {
 		bottom--
