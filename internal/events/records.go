@@ -33,12 +33,15 @@ type WatchRef struct {
 	Registered bool      `json:"registered"`         // by a host, as opposed to discovered
 	Seen       bool      `json:"seen"`               // Envoy has shown it at least once
 	Since      time.Time `json:"since"`
+	OnlyLook   bool      `json:"only_look,omitempty"` // a reply about it was ready once
 }
 
 // WatchSet is what a connection watches, kept over restarts. Baselined tells
 // that first contact has been made.
 type WatchSet struct {
 	Baselined bool       `json:"baselined"`
+	Agent     string     `json:"agent,omitempty"`     // agent_id of the connection's own host, as last seen
+	ReadyTold time.Time  `json:"ready_told,omitzero"` // day of the newest notice about a ready reply, UTC
 	Refs      []WatchRef `json:"refs"`
 }
 

@@ -12,7 +12,7 @@ import (
 func (t *term) look(ctx context.Context, now time.Time) {
 	t.looking, t.sight.left = true, now
 	t.trialBegins()
-	withAgent := t.agentID == ""
+	withAgent := !t.agentSeen
 	callCtx, cancel := context.WithTimeout(ctx, watchdog)
 	reader, asked := t.conn.Reader, now
 	t.spawn(ctx, func(context.Context) effect {
@@ -38,7 +38,11 @@ func (t *term) looked(ctx context.Context, asked time.Time, l *envoy.Look, now t
 	delete(t.sense.refused, envoy.ToolAccount)
 	t.w.metrics.unknown.Add(float64(l.Unknown))
 	if l.AgentID != "" {
-		t.agentID = l.AgentID
+		t.agentSeen = true
+		if t.agentID != l.AgentID {
+			t.agentID = l.AgentID
+			t.saveSet(now, nil)
+		}
 	}
 	shown := l.Active
 	if l.Purchase != nil && !events.ValidPurchaseID(l.Purchase.PurchaseID) {

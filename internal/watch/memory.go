@@ -71,6 +71,8 @@ func (t *term) loadSet(ctx context.Context) {
 func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, now time.Time) {
 	t.memory.loaded = true
 	t.memory.baselined = t.memory.baselined || set.Baselined
+	t.agentID = cmp.Or(t.agentID, set.Agent)
+	t.sense.readyDay = later(t.sense.readyDay, set.ReadyTold)
 	for _, r := range set.Refs {
 		switch {
 		case events.ValidPurchaseID(r.PurchaseID) && r.Since.IsZero():
@@ -79,6 +81,7 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 			p := t.track(ctx, r.PurchaseID, now)
 			p.registered, p.seen = p.registered || r.Registered, p.seen || r.Seen
 			p.keyHash, p.ours = r.KeyHash, true
+			p.onlyLook = p.onlyLook || r.OnlyLook
 			p.ref = earlier(r.Since, now)
 			t.memory.registers = t.memory.registers || r.Registered
 		case r.KeyHash != "":
@@ -122,10 +125,11 @@ func (t *term) flushSet(now time.Time) time.Time {
 
 // set is what outlives the term.
 func (t *term) set() events.WatchSet {
-	set := events.WatchSet{Baselined: t.memory.baselined}
+	set := events.WatchSet{Baselined: t.memory.baselined, Agent: t.agentID, ReadyTold: t.sense.readyDay}
 	for id, p := range t.byID {
 		set.Refs = append(set.Refs, events.WatchRef{
 			PurchaseID: id, KeyHash: p.keyHash, Registered: p.registered, Seen: p.seen, Since: p.ref,
+			OnlyLook: p.onlyLook,
 		})
 	}
 	for hash, p := range t.byKey {

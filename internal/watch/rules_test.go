@@ -97,6 +97,58 @@ func TestFirstContactIsABaseline(t *testing.T) {
 }
 
 // A change while nobody watched is told after the restart, whatever of the stores is left.
+// What was learned of a ready reply outlives a restart: the purchase is not held, and the day's notice is not said again.
+func TestReadyReplyIsRememberedOverARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(card(1, events.StateWaitingForUser))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "ready" })
+		b.pass(time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "waiting_for_user" })
+		b.pass(time.Minute)
+		b.stop()
+		b.restart(f)
+		defer b.stop()
+		f.forgetCalls()
+		b.pass(5 * time.Minute)
+		for _, a := range f.made(envoy.ToolStatus) {
+			t.Errorf("it was ready once, and is read again: %+v", a)
+		}
+		f.put(card(2, events.StateWaitingForUser))
+		b.pass(2 * time.Minute)
+		f.edit(pid(2), func(p *envoy.Purchase) { p.State = "ready" })
+		b.pass(time.Minute)
+		if n := len(b.store.noticed(events.NoticeReadyReply)); n != 1 {
+			t.Errorf("%d notices on one day, want 1", n)
+		}
+	})
+}
+
+// Whose purchases are this connection's is known after a restart before any look says so.
+func TestOwnAgentIsRememberedOverARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(time.Minute)
+		b.stop()
+		f.onLook = func(int) error { return refusal(envoy.CodeNotAllowed, false, 0) }
+		b.restart(f)
+		defer b.stop()
+		b.pass(20 * time.Second)
+		p := operated(1, events.StateCompleted)
+		p.Money.Status, p.Agent.AgentID = "debited", "agent-of-others"
+		f.put(p)
+		if err := b.w.Register(t.Context(), "host-a", pid(1)); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(20 * time.Minute)
+		b.wantStates(pid(1), "")
+	})
+}
+
 func TestWhosePurchase(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -139,8 +139,10 @@ func (t *term) readNext(ctx context.Context, p *purchase, n envoy.Next, now time
 func (t *term) readyReply(ctx context.Context, p *purchase, c *call, reply *envoy.Status, now time.Time) {
 	t.w.metrics.readyReplies.WithLabelValues(stateLabel(c.during)).Inc()
 	p.onlyLook = true
+	t.saveSet(now, nil)
 	if day := now.UTC().Truncate(24 * time.Hour); day.After(t.sense.readyDay) {
 		t.sense.readyDay = day
+		t.saveSet(now, nil)
 		t.say(ctx, events.NoticeReadyReply, now, events.Notice{
 			PurchaseID: p.id, Support: support(reply.Meta),
 			Text: "A status read was answered with a ready purchase, so payment details came back. They were dropped undecoded. " +

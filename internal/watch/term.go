@@ -43,7 +43,9 @@ type term struct {
 	calm     time.Time // no dispatch before
 	lookLine line
 	listLine line
-	agentID  string
+
+	agentID   string // of the connection's own host, as remembered or seen
+	agentSeen bool   // in this term: a token can become another host's
 
 	account account
 	memory  memory

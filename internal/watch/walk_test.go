@@ -211,7 +211,7 @@ func (w *world) checkEverythingWasTold() {
 		ids, told := map[string]bool{}, map[int64]bool{}
 		for i, e := range list {
 			if ids[e.ID] {
-				w.t.Errorf("%s was said twice", e.ID)
+				w.t.Errorf("%s was said twice, by %s after %s", e.ID, e.Source, list[i-1].Source)
 			}
 			ids[e.ID], told[e.Purchase.Reading.Revision] = true, true
 			if i > 0 && e.Type == events.TypeChanged && events.Compare(list[i-1].Position(), e.Position()) >= 0 {
