@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wneessen/go-mail/smtp"
@@ -89,13 +90,13 @@ func (d *dialogue) login(ctx context.Context) *sinks.Failure {
 	var auth smtp.Auth
 	switch way {
 	case AuthScramSHA256Plus:
-		auth = smtp.ScramSHA256PlusAuth(user, password, &state)
+		auth = &wary{Auth: smtp.ScramSHA256PlusAuth(user, password, &state)}
 	case AuthScramSHA1Plus:
-		auth = smtp.ScramSHA1PlusAuth(user, password, &state)
+		auth = &wary{Auth: smtp.ScramSHA1PlusAuth(user, password, &state)}
 	case AuthScramSHA256:
-		auth = smtp.ScramSHA256Auth(user, password)
+		auth = &wary{Auth: smtp.ScramSHA256Auth(user, password)}
 	case AuthScramSHA1:
-		auth = smtp.ScramSHA1Auth(user, password)
+		auth = &wary{Auth: smtp.ScramSHA1Auth(user, password)}
 	case AuthCRAMMD5:
 		auth = smtp.CRAMMD5Auth(user, password)
 	case AuthPlain:
@@ -111,6 +112,43 @@ func (d *dialogue) login(ctx context.Context) *sinks.Failure {
 		return d.notLoggedIn(ctx, err)
 	}
 	return nil
+}
+
+// What a server may ask of SCRAM. Fewer rounds would let it guess the password from
+// our answer, more would keep us busy for as long as it likes.
+const (
+	fewestRounds = 4096
+	mostRounds   = 1_000_000
+)
+
+// wary is a SCRAM login that does not do whatever the server says.
+type wary struct {
+	smtp.Auth
+	proven bool // the server has shown that it knows the password, too
+}
+
+// Next answers the server, or gives up.
+func (w *wary) Next(said []byte, more bool) ([]byte, error) {
+	if rounds, ok := rounds(said); ok && more && (rounds < fewestRounds || rounds > mostRounds) {
+		return nil, errors.New("the server wants a SCRAM login with too few or too many rounds")
+	}
+	if !more && !w.proven {
+		return nil, errors.New("the server takes a SCRAM login without proving itself")
+	}
+	answer, err := w.Auth.Next(said, more)
+	w.proven = err == nil && strings.HasPrefix(string(said), "v=")
+	return answer, err
+}
+
+// rounds reads them from the server's first message.
+func rounds(said []byte) (int, bool) {
+	for part := range strings.SplitSeq(string(said), ",") {
+		if text, ok := strings.CutPrefix(part, "i="); ok {
+			n, err := strconv.Atoi(text)
+			return n, err == nil
+		}
+	}
+	return 0, false
 }
 
 // notLoggedIn tells credentials that are refused from trouble of the login itself.

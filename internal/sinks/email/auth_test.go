@@ -29,6 +29,7 @@ import (
 type independent struct {
 	mechanisms []string
 	password   string
+	hostile    sasl.Server // takes every login instead
 
 	mu    sync.Mutex
 	used  []string // mechanisms that clients asked for
@@ -83,6 +84,10 @@ func (v *visit) Auth(mechanism string) (sasl.Server, error) {
 		}
 		v.in = true
 		return nil
+	}
+	if v.backend.hostile != nil {
+		v.in = true
+		return v.backend.hostile, nil
 	}
 	switch email.Auth(mechanism) {
 	case email.AuthPlain:
@@ -172,6 +177,44 @@ func (s *scrammed) Next(response []byte) ([]byte, bool, error) {
 		return nil, false, smtp.ErrAuthFailed
 	}
 	return []byte(challenge), false, nil
+}
+
+// greedy plays SCRAM with rounds of its choice, and takes what comes without the
+// proof that it knows the password.
+type greedy struct{ rounds int }
+
+func (g *greedy) Next(response []byte) ([]byte, bool, error) {
+	_, nonce, first := strings.Cut(string(response), "n=herald,r=")
+	switch {
+	case response == nil:
+		return []byte{}, false, nil
+	case first:
+		return fmt.Appendf(nil, "r=%sserver,s=c2FsdHNhbHRzYWx0,i=%d", nonce, g.rounds), false, nil
+	}
+	return nil, true, nil
+}
+
+// A server cannot keep a login busy, make it cheap to guess from, or pass for one
+// that knows the password.
+func TestSCRAMIsWaryOfTheServer(t *testing.T) {
+	for rounds, text := range map[int]string{
+		2147483647: "rounds", 1000001: "rounds", 4095: "rounds", 1: "rounds", 0: "rounds", -5: "rounds", 4096: "without proving itself",
+	} {
+		for _, auth := range []email.Auth{email.AuthScramSHA256, email.AuthScramSHA1, email.AuthScramSHA256Plus, email.AuthScramSHA1Plus} {
+			t.Run(fmt.Sprint(auth, rounds), func(t *testing.T) {
+				b := &independent{mechanisms: []string{string(auth)}, hostile: &greedy{rounds}}
+				c := visitable(t, b)
+				c.Password = value(password)
+				f := failure(t, newSink(t, c), merchant("Acme"))
+				if f.Verdict != sinks.Down || f.Reason != sinks.ReasonAuth || !strings.Contains(f.Error(), text) {
+					t.Errorf("gave %s/%s: %v", f.Verdict, f.Reason, f)
+				}
+				if len(b.mails) != 0 {
+					t.Error("the mail went out")
+				}
+			})
+		}
+	}
 }
 
 // visitable starts the server, with STARTTLS.
