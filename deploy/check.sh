@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks what `make test` leaves out because it needs large tools: alerts with promtool, the chart with Helm's and
-# Kubernetes' own types, the Debian package unpacked, the webhook examples against a signed event.
+# Kubernetes' own types, the Debian package unpacked, the webhook examples against a signed event, a full disk under the
+# embedded server.
 #
 #   deploy/check.sh                        all
-#   deploy/check.sh alerts|chart|package|webhooks
+#   deploy/check.sh alerts|chart|package|webhooks|disk
 #
 # Needs Go; promtool from PATH or from Debian's package; dpkg-deb for the package; node and npm for the webhook in Node.
 set -euo pipefail
@@ -72,11 +73,21 @@ webhooks() {
 	gotest deploy/tools/webhooks
 }
 
-if [ $# = 0 ]; then set -- alerts chart package webhooks; fi
+disk() {
+	step "disk"
+	if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=1m tmpfs "$stage" 2>/dev/null; then
+		umount "$stage"
+		go test -count=1 -tags tmpfs -run FullDisk ./internal/app
+	else
+		echo "a small disk cannot be mounted here: what follows a full one is not tried"
+	fi
+}
+
+if [ $# = 0 ]; then set -- alerts chart package webhooks disk; fi
 for part in "$@"; do
 	case $part in
-	alerts | chart | package | webhooks) "$part" ;;
-	*) echo "usage: deploy/check.sh [alerts|chart|package|webhooks]..." >&2; exit 2 ;;
+	alerts | chart | package | webhooks | disk) "$part" ;;
+	*) echo "usage: deploy/check.sh [alerts|chart|package|webhooks|disk]..." >&2; exit 2 ;;
 	esac
 done
 step "done"

@@ -150,10 +150,13 @@ func (a *App) work(ctx context.Context) error {
 		return err
 	}
 	defer st.close(a.Log)
+	ctx, again := context.WithCancelCause(ctx)
+	defer again(nil)
 	loops, err := a.loops(ctx, st)
 	if err != nil {
 		return err
 	}
+	loops = append(loops, a.mending(st, again)...)
 	close(a.ready)
 	w := a.wiring()
 	a.Log.Info("running", "connections", len(w.hosts), "sinks", len(w.sinks), "version", a.Version)
@@ -163,6 +166,9 @@ func (a *App) work(ctx context.Context) error {
 	}
 	wg.Wait()
 	a.notices.Wait()
+	if err := context.Cause(ctx); errors.Is(err, errBeginAgain) {
+		return err
+	}
 	return nil
 }
 

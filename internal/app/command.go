@@ -32,11 +32,7 @@ func RoleCommand(role config.Role, use, version string) *cobra.Command {
 			hangup := make(chan os.Signal, 1)
 			signal.Notify(hangup, syscall.SIGHUP)
 			defer signal.Stop(hangup)
-			a, err := New(c.Context(), Options{Config: cfg, File: file, Hangup: hangup, Role: role, Log: log, Version: version})
-			if err != nil {
-				return err
-			}
-			return a.Run(c.Context())
+			return runAgain(c.Context(), Options{Config: cfg, File: file, Hangup: hangup, Role: role, Log: log, Version: version})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "herald.yaml", "configuration file")
