@@ -6,11 +6,16 @@ import (
 	"github.com/heraldbridge/herald/internal/events"
 )
 
+// linger is how long what is to be written may wait for more of its kind while
+// sends are under way: a trip to the store costs about as much as a send.
+const linger = 2 * time.Millisecond
+
 // job is a lane whose standing is to be written before it goes on.
 type job struct {
-	ln  *lane
-	it  *item // to acknowledge and let go once it is written; nil: none
-	ack bool
+	ln    *lane
+	it    *item // to acknowledge and let go once it is written; nil: none
+	ack   bool
+	since time.Time
 }
 
 // settle ends an item: its sequence counts as said. Where something is to be
@@ -38,14 +43,14 @@ func (s *shift) settle(ln *lane, it *item, outcome, reason string, remember bool
 	}
 	ln.busy = true
 	s.book.dirty[ln.key] = ln.rec
-	s.jobs = append(s.jobs, job{ln: ln, it: it, ack: !it.out && !it.ours()})
+	s.jobs = append(s.jobs, job{ln: ln, it: it, ack: !it.out && !it.ours(), since: time.Now()})
 }
 
 // record writes a lane's standing before the lane goes on.
 func (s *shift) record(ln *lane) {
 	ln.busy = true
 	s.book.dirty[ln.key] = ln.rec
-	s.jobs = append(s.jobs, job{ln: ln})
+	s.jobs = append(s.jobs, job{ln: ln, since: time.Now()})
 }
 
 // forgetTries drops what is known of tries, but for items that are still open.
@@ -71,10 +76,10 @@ func (s *shift) write() (released bool) {
 		s.jobs = nil
 		return false
 	}
-	if s.writing {
+	now := time.Now()
+	if s.writing || !s.worthATrip(now) {
 		return false
 	}
-	now := time.Now()
 	for _, key := range s.book.unread(now) {
 		s.ask(key, now)
 	}
@@ -84,7 +89,7 @@ func (s *shift) write() (released bool) {
 		switch {
 		case s.book.flying[j.ln.key] != nil:
 			going = append(going, j)
-		case s.asking[j.ln.key]:
+		case s.asking[j.ln.key] && s.ending == nil:
 			waiting = append(waiting, j)
 		default:
 			free = append(free, j)
@@ -97,6 +102,12 @@ func (s *shift) write() (released bool) {
 	}
 	s.letGo(free)
 	return len(free) > 0
+}
+
+// worthATrip reports whether what is to be written has waited for long enough, or
+// is so much that sends may soon have to wait for it.
+func (s *shift) worthATrip(now time.Time) bool {
+	return len(s.jobs) == 0 || 2*len(s.jobs) >= s.o.Concurrency || s.sending == 0 || !now.Before(s.jobs[0].since.Add(linger))
 }
 
 // written is what became of a trip with records, and what waited for it.

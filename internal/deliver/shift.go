@@ -305,14 +305,17 @@ func (s *shift) mayStart(now time.Time) bool {
 
 // untilNext is how long nothing is to be done unless something happens.
 func (s *shift) untilNext() time.Duration {
-	if s.ending != nil {
-		return keepalive
-	}
 	next := time.Now().Add(time.Hour)
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
+	}
+	if len(s.jobs) > 0 && !s.writing && !s.fetching {
+		sooner(s.jobs[0].since.Add(linger))
+	}
+	if s.ending != nil {
+		return max(time.Until(next), time.Millisecond)
 	}
 	b := s.l.breaker
 	switch {

@@ -16,78 +16,96 @@ import (
 
 const (
 	auditQueue   = 4096 // records that wait to be sent
-	auditPending = 1024 // records sent whose acknowledgement is out
-	auditStall   = 200 * time.Millisecond
-	auditTimeout = 10 * time.Second
+	auditBurst   = 512  // records that are sent together
+	auditLinger  = 10 * time.Millisecond
+	auditTimeout = 5 * time.Second
 )
 
 // auditor sends audit records behind its callers' backs: nobody waits for it,
-// and what it cannot take or send is dropped and counted.
+// and what it cannot take or send is dropped and counted. Records that come
+// within a moment go together, and only the last of them asks the stream for its
+// acknowledgement: what keeps it from storing one keeps it from storing all.
 type auditor struct {
+	nc      *nats.Conn
 	js      jetstream.JetStream
 	queue   chan events.Delivery
 	dropped prometheus.Counter
 }
 
-func newAuditor(nc *nats.Conn, m *metrics) (*auditor, error) {
-	js, err := jetstream.New(nc,
-		jetstream.WithPublishAsyncMaxPending(auditPending),
-		jetstream.WithPublishAsyncTimeout(auditTimeout),
-		jetstream.WithPublishAsyncErrHandler(func(jetstream.JetStream, *nats.Msg, error) { m.auditDropped.Inc() }))
-	if err != nil {
-		return nil, fmt.Errorf("set up the audit: %w", err)
-	}
-	return &auditor{js: js, queue: make(chan events.Delivery, auditQueue), dropped: m.auditDropped}, nil
-}
-
 func (a *auditor) run(ctx context.Context) {
+	linger := time.NewTimer(0)
+	defer linger.Stop()
 	for {
 		select {
 		case d := <-a.queue:
-			a.send(d)
+			linger.Reset(auditLinger)
+			select {
+			case <-linger.C:
+			case <-ctx.Done():
+			}
+			a.send(context.WithoutCancel(ctx), d) // bounded, and not broken off in the middle
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (a *auditor) send(d events.Delivery) {
-	subject, err := events.DeliverySubject(d.Sink, d.PurchaseID)
-	if err != nil {
-		a.dropped.Inc()
-		return
-	}
-	body, err := json.Marshal(d)
-	if err != nil {
-		a.dropped.Inc()
-		return
-	}
-	if _, err := a.js.PublishAsync(subject, body, jetstream.WithStallWait(auditStall)); err != nil {
-		a.dropped.Inc()
-	}
-}
-
-// flush sends what waits and awaits the acknowledgements until ctx ends. run
-// must have ended.
+// flush sends what waits until ctx ends. run must have ended.
 func (a *auditor) flush(ctx context.Context) {
 	for {
 		select {
 		case d := <-a.queue:
-			if ctx.Err() != nil {
-				a.dropped.Inc()
-				continue
-			}
-			a.send(d)
-			continue
+			a.send(ctx, d)
 		default:
+			return
 		}
-		break
 	}
-	select {
-	case <-a.js.PublishAsyncComplete():
-	case <-ctx.Done():
+}
+
+// send stores a record and those that wait behind it.
+func (a *auditor) send(ctx context.Context, d events.Delivery) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	var burst []*nats.Msg
+	for more := true; more; {
+		if msg := a.message(d); msg != nil {
+			burst = append(burst, msg)
+		}
+		if more = len(burst) < auditBurst; more {
+			select {
+			case d = <-a.queue:
+			default:
+				more = false
+			}
+		}
 	}
-	a.js.CleanupPublisher()
+	for i, msg := range burst {
+		var err error
+		if i < len(burst)-1 {
+			err = a.nc.PublishMsg(msg)
+		} else {
+			_, err = a.js.PublishMsg(ctx, msg)
+		}
+		if err != nil { // what came before did not arrive either, or it is not known that it did
+			a.dropped.Add(float64(len(burst)))
+			return
+		}
+	}
+}
+
+// message is the record as it is stored; nil, and counted, for one that cannot be.
+func (a *auditor) message(d events.Delivery) *nats.Msg {
+	subject, err := events.DeliverySubject(d.Sink, d.PurchaseID)
+	if err != nil {
+		a.dropped.Inc()
+		return nil
+	}
+	body, err := json.Marshal(d)
+	if err != nil {
+		a.dropped.Inc()
+		return nil
+	}
+	return &nats.Msg{Subject: subject, Data: body}
 }
 
 // Audit stores the outcome of a delivery without waiting: it never blocks, and a

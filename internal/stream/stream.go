@@ -24,6 +24,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heraldbridge/herald/internal/events"
 )
 
 // Defaults of Options.
@@ -146,10 +148,7 @@ func (b *Bus) start(ctx context.Context) error {
 	if err := b.ensureFirst(ctx); err != nil {
 		return err
 	}
-	b.auditor, err = newAuditor(b.nc, b.metrics)
-	if err != nil {
-		return err
-	}
+	b.auditor = &auditor{nc: b.nc, js: js, queue: make(chan events.Delivery, auditQueue), dropped: b.metrics.auditDropped}
 	// The loops end with Close, not with the context of the opening.
 	loops, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
