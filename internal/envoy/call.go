@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"io"
+	"maps"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/secret"
@@ -25,53 +22,67 @@ const (
 // Breaches of the contract go to the decoder; errForeign is the only error.
 type decode func(*decoder, *envelope) error
 
-// call makes one call and never a second one.
+// call makes one call and never a second one. While a hold waits this is all that
+// it keeps of ours: nothing of a reply is there before its first byte.
 func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Duration, take decode) error {
-	limited, cancel := context.WithTimeout(ctx, wait+grace)
+	limited, cancel := within(ctx, wait+grace)
 	defer cancel()
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	req, token, err := c.request(httptrace.WithClientTrace(limited, trace), tool, body)
+	p := &passage{slots: c.slots}
+	req, token, err := c.request(p.watch(limited), tool, body)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return err
 	}
-
-	start := time.Now()
-	status := 0
 	result := Call{Tool: tool}
-	err = func() error {
-		resp, err := c.transport.RoundTrip(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		status = resp.StatusCode
-		if resp.ContentLength > maxReply {
-			return errTooLarge
-		}
-		reply, err := c.buffers.read(resp.Body)
-		defer func() { c.buffers.wipe(reply) }()
-		if err != nil {
-			return err
-		}
-		return c.judge(tool, token, status, reply, take, &result)
-	}()
+	start := time.Now()
+	var resp *http.Response
+	if err = p.enter(limited); err == nil {
+		resp, err = c.gate.next.RoundTrip(req)
+	}
+	reached := attempt{connected: p.leave()}
+	if err == nil {
+		reached = attempt{status: resp.StatusCode, connected: true}
+		err = c.receive(resp, token, take, &result)
+	}
 	result.Took = time.Since(start)
-	err = settle(ctx, err, &result, attempt{status: status, connected: connected.Load() || status != 0, late: limited.Err() != nil})
+	reached.late = errors.Is(limited.Err(), context.DeadlineExceeded)
+	err = settle(ctx, err, &result, reached)
 	if c.options.Observe != nil {
 		c.options.Observe(result)
 	}
 	return err
 }
 
+// within gives a context that ends after d. One that ends before by itself is
+// as good, and a hold is lighter without another around it.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// receive reads and judges a reply.
+func (c *Client) receive(resp *http.Response, token secret.Value, take decode, result *Call) error {
+	defer resp.Body.Close()
+	if resp.ContentLength > maxReply {
+		return errTooLarge
+	}
+	s := c.gate.slates.take()
+	defer c.gate.slates.wipe(s)
+	if err := s.fill(resp.Body); err != nil {
+		return err
+	}
+	return s.judge(token, resp.StatusCode, take, result)
+}
+
 // attempt is how far a call came.
 type attempt struct {
 	status    int  // 0: no HTTP answer
 	connected bool // there was a connection
-	late      bool // our own time-out has passed
+	late      bool // its time was over
 }
 
 // settle turns whatever ended a call into one of the errors that Reader
@@ -89,7 +100,7 @@ func settle(ctx context.Context, err error, result *Call, a attempt) error {
 		return err
 	case errors.As(err, &outage):
 		outage.Took = result.Took
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !a.late:
 		result.Ended = true
 		return ctx.Err()
 	default:
@@ -102,25 +113,24 @@ func settle(ctx context.Context, err error, result *Call, a attempt) error {
 
 // judge decides what a reply is. The HTTP status has a say only where no
 // envelope is found.
-func (c *Client) judge(tool Tool, token secret.Value, status int, reply []byte, take decode, result *Call) error {
+func (s *slate) judge(token secret.Value, status int, take decode, result *Call) error {
 	outage := func(kind OutageKind, err error) error {
-		return &Outage{Tool: tool, Kind: kind, Status: status, Err: err}
+		return &Outage{Tool: result.Tool, Kind: kind, Status: status, Err: err}
 	}
-	if !json.Valid(reply) {
+	d := &s.decoder
+	if !d.read(s.text) {
 		if status != http.StatusOK {
 			return outage(OutageStatus, nil)
 		}
 		return outage(OutageMalformed, errors.New("no JSON"))
 	}
-	reply = trimSpace(reply)
-	if secret := token.Reveal(); len(secret) >= echoBytes && bytes.Contains(reply, []byte(secret)) {
+	if secret := token.Reveal(); len(secret) >= echoBytes && bytes.Contains(s.text, []byte(secret)) {
 		return outage(OutageMalformed, errors.New("the reply repeats the token"))
 	}
-	if status != http.StatusOK && !looksLikeEnvelope(reply) {
+	if status != http.StatusOK && !d.looksLikeEnvelope() {
 		return outage(OutageStatus, nil)
 	}
-	d := &decoder{}
-	e := d.envelope(reply)
+	e := d.envelope()
 	if d.fault != nil {
 		return outage(OutageMalformed, d.fault)
 	}
@@ -130,9 +140,9 @@ func (c *Client) judge(tool Tool, token secret.Value, status int, reply []byte, 
 		return outage(OutageClientOwn, nil)
 	}
 	if !e.ok {
-		return e.refusal(tool)
+		return e.refusal(result.Tool)
 	}
-	if e.tool != string(tool) {
+	if e.tool != string(result.Tool) {
 		return outage(OutageMalformed, &fault{path: "tool", problem: "is another one"})
 	}
 	err := take(d, e)
@@ -147,12 +157,12 @@ func (c *Client) judge(tool Tool, token secret.Value, status int, reply []byte, 
 }
 
 // looksLikeEnvelope tells a damaged envelope from the JSON of some proxy.
-func looksLikeEnvelope(reply []byte) bool {
-	if kindOf(reply) != kindObject {
+func (d *decoder) looksLikeEnvelope() bool {
+	if d.values[root].kind != kindObject {
 		return false
 	}
-	for _, m := range members(reply) {
-		if m.is("ok") {
+	for n := root + 1; n < d.past(root); n = d.past(n + 1) {
+		if d.is(n, "ok") {
 			return true
 		}
 	}
@@ -166,10 +176,10 @@ func (c *Client) request(ctx context.Context, tool Tool, body []byte) (*http.Req
 	own := func(problem string) (*http.Request, secret.Value, error) {
 		return nil, secret.Value{}, &Outage{Tool: tool, Kind: OutageClientOwn, Err: errors.New(problem)}
 	}
-	if c.urls == nil {
+	if c.requests == nil {
 		return own("the base URL is no http or https address without user, query and fragment")
 	}
-	address, ok := c.urls[tool]
+	base, ok := c.requests[tool]
 	if !ok {
 		return nil, secret.Value{}, refuse(tool, "/tool", "not one of the three tools that observe")
 	}
@@ -180,17 +190,12 @@ func (c *Client) request(ctx context.Context, tool Tool, body []byte) (*http.Req
 	if !headerValue(token.Reveal()) {
 		return own("read token: empty, or not fit for a header")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, io.NopCloser(bytes.NewReader(body)))
-	if err != nil {
-		return own("make request: the base URL is not valid")
-	}
-	req.ContentLength, req.GetBody = int64(len(body)), nil
-	req.Header.Set("Authorization", "Bearer "+token.Reveal())
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "herald/"+c.options.Version)
+	req := base.WithContext(ctx)
+	req.Body, req.ContentLength = newPayload(body), int64(len(body))
+	req.Header = maps.Clone(base.Header)
+	req.Header["Authorization"] = []string{"Bearer " + token.Reveal()}
 	if c.options.Proof != nil {
-		proof, err := c.options.Proof(ctx, req.Method, address, sha256.Sum256(body))
+		proof, err := c.options.Proof(ctx, req.Method, req.URL.String(), sha256.Sum256(body))
 		if err != nil {
 			return own("make proof: " + secret.Redact(err, token).Error())
 		}
@@ -201,6 +206,18 @@ func (c *Client) request(ctx context.Context, tool Tool, body []byte) (*http.Req
 	}
 	return req, token, nil
 }
+
+// payload is the body of a request.
+type payload struct{ bytes.Reader }
+
+func newPayload(body []byte) *payload {
+	p := &payload{}
+	p.Reset(body)
+	return p
+}
+
+// Close does nothing: the bytes go with the request.
+func (p *payload) Close() error { return nil }
 
 func (c *Client) token(ctx context.Context) (secret.Value, error) {
 	if c.options.Token == nil {

@@ -74,10 +74,10 @@ type Call struct {
 
 // Client calls the three tools, each call once.
 type Client struct {
-	options   Options
-	transport http.RoundTripper
-	urls      map[Tool]string // nil if the base URL is unusable
-	buffers   buffers
+	options  Options
+	gate     *gate
+	slots    chan struct{}          // of the gate, for the host
+	requests map[Tool]*http.Request // what all calls of a tool share; nil if the base URL is unusable
 }
 
 var _ Reader = (*Client)(nil)
@@ -91,18 +91,24 @@ func New(o Options) *Client {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	c := &Client{options: o, transport: o.HTTP.Transport}
-	if c.transport == nil {
-		c.transport = NewHTTPClient(HTTPOptions{}).Transport
-	}
+	c := &Client{options: o, gate: gateOf(o.HTTP.Transport)}
 	u, err := url.Parse(o.BaseURL)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return c
 	}
-	c.urls = map[Tool]string{}
+	if u.Path == "" {
+		u.Path = "/" // JoinPath would begin without
+	}
+	c.slots = c.gate.slots(u.Scheme + "://" + u.Host)
+	c.requests = map[Tool]*http.Request{}
 	for _, t := range []Tool{ToolStatus, ToolList, ToolAccount} {
-		c.urls[t] = u.JoinPath("tools", string(t)).String()
+		c.requests[t] = &http.Request{
+			Method: http.MethodPost, URL: u.JoinPath("tools", string(t)), Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{
+				"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"herald/" + o.Version},
+			},
+		}
 	}
 	return c
 }
@@ -116,11 +122,12 @@ func (c *Client) Status(ctx context.Context, r StatusRequest) (*Status, error) {
 	}
 	var s *Status
 	err = c.call(ctx, ToolStatus, body, wait, func(d *decoder, e *envelope) error {
-		if e.purchase == nil {
+		if e.purchase == none {
 			d.fail("purchase", "is null")
 			return nil
 		}
-		s = &Status{Meta: e.meta, Purchase: *d.purchase("purchase", e.purchase), Next: e.next, UserAction: e.userAction}
+		s = &Status{Meta: e.meta, Next: e.next, UserAction: e.userAction}
+		d.purchase("purchase", e.purchase, &s.Purchase)
 		asked := s.Purchase.IdempotencyKey
 		if ValidPurchaseID(r.Purchase) {
 			asked = s.Purchase.PurchaseID

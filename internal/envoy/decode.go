@@ -7,13 +7,13 @@ import (
 )
 
 // envelope is the part of a reply that every tool shares. Purchase and data are
-// still bytes of the buffer; whoever wants them decodes them.
+// not decoded yet; whoever wants them does that.
 type envelope struct {
 	meta       Meta
 	ok         bool
 	tool       string
-	purchase   []byte // nil when null
-	data       []byte // nil when null
+	purchase   int // none when null
+	data       int // none when null
 	next       Next
 	userAction *UserAction
 	origin     string
@@ -30,8 +30,8 @@ type failure struct {
 
 // envelope decodes all but purchase and data. Each member that the contract
 // requires has to be there with its type, also those that are not kept.
-func (d *decoder) envelope(raw []byte) *envelope {
-	o := d.object("", raw)
+func (d *decoder) envelope() *envelope {
+	o := d.object("", root)
 	e := &envelope{ok: o.flag("ok")}
 	o.need("contract", kindString) // never branched on
 	e.tool = o.word("tool")
@@ -41,20 +41,20 @@ func (d *decoder) envelope(raw []byte) *envelope {
 	o.need("replayed", kindBool)
 	e.purchase = o.nullable("purchase", kindObject)
 	e.data = o.nullable("data", kindObject)
-	e.next = d.next(o.need("next", kindObject))
-	e.userAction = d.userAction(o.nullable("user_action", kindObject))
-	if v := o.optional("origin", kindString); v != nil {
-		e.origin = unquote(v)
+	e.next = o.next("next")
+	e.userAction = o.userAction("user_action")
+	if v := o.optional("origin", kindString); v != none {
+		e.origin = d.unquote(v)
 	}
 	o.optional("follow_ups", kindArray) // not ours to follow, not decoded
-	e.failure = d.failure(o.nullable("error", kindObject))
-	o.close()
+	e.failure = o.failure("error")
 	switch {
 	case e.ok && e.failure != nil:
 		d.fail("error", "is set although ok is true")
 	case !e.ok && e.failure == nil:
 		d.fail("error", "is null although ok is false")
 	}
+	o.close()
 	return e
 }
 
@@ -74,48 +74,47 @@ func (d *decoder) support(id string) string {
 	return id
 }
 
-func (d *decoder) next(raw []byte) Next {
-	if raw == nil {
-		return Next{}
-	}
-	o := d.object("next", raw)
-	n := Next{Action: o.word("action"), Tool: o.wordOrNull("tool")}
-	args := o.nullable("args", kindObject)
-	o.need("instruction", kindString)
-	n.AfterSeconds = o.countOrNull("after_seconds")
-	n.By = o.momentOrNull("by")
-	o.close()
+func (o object) next(name string) Next {
+	c := o.child(name)
+	n := Next{Action: c.word("action"), Tool: c.wordOrNull("tool")}
+	args := c.nullable("args", kindObject)
+	c.need("instruction", kindString)
+	n.AfterSeconds = c.countOrNull("after_seconds")
+	n.By = c.momentOrNull("by")
+	c.close()
 	// Arguments of the agent's own tools can carry what the user said; nobody
 	// here could use them.
-	if n.Tool != nil && *n.Tool == string(ToolStatus) && args != nil && len(args) <= maxArgBytes {
-		n.Args = json.RawMessage(bytes.Clone(args))
+	if n.Tool == nil || *n.Tool != string(ToolStatus) || args == none {
+		return n
+	}
+	if raw := o.d.raw(args); len(raw) <= maxArgBytes {
+		n.Args = json.RawMessage(bytes.Clone(raw))
 	}
 	return n
 }
 
-func (d *decoder) userAction(raw []byte) *UserAction {
-	if raw == nil {
+func (o object) userAction(name string) *UserAction {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
-	o := d.object("user_action", raw)
-	u := &UserAction{Task: o.word("task")}
-	o.nullable("url", kindString)
-	u.By = o.momentOrNull("by")
-	u.Message = o.text("message")
-	o.close()
+	c := o.child(name)
+	u := &UserAction{Task: c.word("task")}
+	c.nullable("url", kindString)
+	u.By = c.momentOrNull("by")
+	u.Message = c.text("message")
+	c.close()
 	return u
 }
 
-func (d *decoder) failure(raw []byte) *failure {
-	if raw == nil {
+func (o object) failure(name string) *failure {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
-	o := d.object("error", raw)
-	f := &failure{code: Code(o.word("code"))}
-	o.need("message", kindString) // text of the far side, which may repeat ours
-	fields := o.need("fields", kindArray)
-	elements(fields, func(v []byte) {
-		p := d.object("error.fields", v)
+	c := o.child(name)
+	f := &failure{code: Code(c.word("code"))}
+	c.need("message", kindString) // text of the far side, which may repeat ours
+	o.d.elements(c.need("fields", kindArray), func(v int) {
+		p := o.d.object("fields", v)
 		path := p.text("path")
 		p.need("problem", kindString)
 		p.nullable("expected", kindString)
@@ -124,10 +123,10 @@ func (d *decoder) failure(raw []byte) *failure {
 			f.fields = append(f.fields, path)
 		}
 	})
-	o.nullable("reason_code", kindString)
-	f.retryable = o.flag("retryable")
-	f.after = o.countOrNull("retry_after_seconds")
-	o.close()
+	c.nullable("reason_code", kindString)
+	f.retryable = c.flag("retryable")
+	f.after = c.countOrNull("retry_after_seconds")
+	c.close()
 	return f
 }
 

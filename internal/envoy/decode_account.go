@@ -3,46 +3,47 @@ package envoy
 import "slices"
 
 // look decodes data of get_account. Data that is null answers nothing.
-func (d *decoder) look(meta Meta, data []byte) *Look {
+func (d *decoder) look(meta Meta, data int) *Look {
 	l := &Look{Meta: meta, Active: ActiveNotKnown}
-	if data == nil {
+	if data == none {
 		return l
 	}
 	outer := d.object("data", data)
 	o := outer.child("account")
-	outer.close()
 	// Balances, limits, profile and addresses are named and left alone.
 	o.known("currency", "balance", "held", "spendable", "limits_reserved", "profile", "addresses", "limits", "services")
 
 	var unavailable []string
-	if o.find("unavailable") != nil {
+	if o.find("unavailable") != none {
 		unavailable = o.texts("unavailable", ValidWord)
 	}
-	if active := o.find("active_purchase"); active != nil {
-		switch {
-		case kindOf(active) == kindObject:
-			l.Active, l.Purchase = ActiveShown, d.purchase(o.at("active_purchase"), active)
-		case kindOf(active) != kindNull:
-			d.fail(o.at("active_purchase"), "is not an object")
+	if active := o.find("active_purchase"); active != none {
+		switch kind := d.values[active].kind; {
+		case kind == kindObject:
+			l.Active, l.Purchase = ActiveShown, &Purchase{}
+			d.purchase("active_purchase", active, l.Purchase)
+		case kind != kindNull:
+			d.fail("active_purchase", "is not an object")
 		case !slices.Contains(unavailable, "active_purchase"):
 			l.Active = ActiveNone
 		}
 	}
-	if held := o.optional("held_purchases", kindObject); held != nil {
-		l.Held = d.held(o.at("held_purchases"), held)
+	if held := o.optional("held_purchases", kindObject); held != none {
+		l.Held = d.held("held_purchases", held)
 	}
-	if o.optional("agent", kindObject) != nil {
+	if o.optional("agent", kindObject) != none {
 		l.AgentID = o.agent("agent").AgentID
 	}
 	o.close()
+	outer.close()
 	return l
 }
 
-func (d *decoder) held(path string, raw []byte) *HeldPurchases {
-	o := d.object(path, raw)
+func (d *decoder) held(name string, v int) *HeldPurchases {
+	o := d.object(name, v)
 	h := &HeldPurchases{Available: o.flag("available"), Reason: o.wordOrNull("reason"), Items: []HeldItem{}}
-	elements(o.need("items", kindArray), func(v []byte) {
-		c := d.object(o.at("items"), v)
+	d.elements(o.need("items", kindArray), func(v int) {
+		c := d.object("items", v)
 		i := HeldItem{
 			PurchaseID: c.id("purchase_id"), Amount: c.amountOrNull("amount"), Exact: c.flag("exact"),
 			State: c.word("state"), Since: c.momentOrNull("since"),
@@ -58,15 +59,15 @@ func (d *decoder) held(path string, raw []byte) *HeldPurchases {
 }
 
 // list decodes data of list_purchases.
-func (d *decoder) list(meta Meta, data []byte) *List {
+func (d *decoder) list(meta Meta, data int) *List {
 	l := &List{Meta: meta, Items: []ListItem{}}
-	if data == nil {
+	if data == none {
 		d.fail("data", "is null")
 		return l
 	}
 	o := d.object("data", data)
-	elements(o.need("purchases", kindArray), func(v []byte) {
-		c := d.object(o.at("purchases"), v)
+	d.elements(o.need("purchases", kindArray), func(v int) {
+		c := d.object("purchases", v)
 		i := ListItem{
 			PurchaseID: c.id("purchase_id"), State: c.word("state"), Merchant: c.merchant("merchant"),
 			Amount: c.amount("amount"), CheckoutBy: c.wordOrNull("checkout_by"), CreatedAt: c.moment("created_at"),

@@ -1,10 +1,10 @@
 package envoy
 
-// purchase decodes a snapshot. Links and the follow-up must be there as the
+// purchase decodes a snapshot into p. Links and the follow-up must be there as the
 // contract says, and stay in the buffer.
-func (d *decoder) purchase(path string, raw []byte) *Purchase {
-	o := d.object(path, raw)
-	p := &Purchase{PurchaseID: o.id("purchase_id")}
+func (d *decoder) purchase(name string, v int, p *Purchase) {
+	o := d.object(name, v)
+	p.PurchaseID = o.id("purchase_id")
 	o.word("service")
 	p.IdempotencyKey = o.text("idempotency_key")
 	p.Revision = o.count("revision")
@@ -32,37 +32,36 @@ func (d *decoder) purchase(path string, raw []byte) *Purchase {
 	p.UpdatedAt = o.moment("updated_at")
 	p.Funding = o.funding("funding")
 	o.close()
-	return p
 }
 
 // child opens the object that a required member holds.
-func (o *object) child(name string) *object {
-	return o.d.object(o.at(name), o.need(name, kindObject))
+func (o object) child(name string) object {
+	return o.d.object(name, o.need(name, kindObject))
 }
 
-func (o *object) amount(name string) Amount {
+func (o object) amount(name string) Amount {
 	c := o.child(name)
 	a := Amount{Minor: c.count("minor"), Currency: c.word("currency"), Display: c.text("display")}
 	c.close()
 	return a
 }
 
-func (o *object) amountOrNull(name string) *Amount {
-	if o.nullable(name, kindObject) == nil {
+func (o object) amountOrNull(name string) *Amount {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
 	a := o.amount(name)
 	return &a
 }
 
-func (o *object) merchant(name string) Merchant {
+func (o object) merchant(name string) Merchant {
 	c := o.child(name)
 	m := Merchant{Name: c.text("name"), URL: c.text("url")}
 	c.close()
 	return m
 }
 
-func (o *object) details(name string) Details {
+func (o object) details(name string) Details {
 	c := o.child(name)
 	t := Details{Complete: c.flag("complete"), Missing: c.texts("missing", nil)}
 	c.close()
@@ -70,16 +69,16 @@ func (o *object) details(name string) Details {
 }
 
 // texts decodes a required list of texts; valid may be nil.
-func (o *object) texts(name string, valid func(string) bool) []string {
+func (o object) texts(name string, valid func(string) bool) []string {
 	out := []string{}
-	elements(o.need(name, kindArray), func(v []byte) {
-		if kindOf(v) != kindString {
-			o.d.fail(o.at(name), "holds something else than text")
+	o.d.elements(o.need(name, kindArray), func(v int) {
+		if o.d.values[v].kind != kindString {
+			o.d.fail(name, "holds something else than text")
 			return
 		}
-		s := unquote(v)
+		s := o.d.unquote(v)
 		if valid != nil && !valid(s) {
-			o.d.fail(o.at(name), notWord)
+			o.d.fail(name, notWord)
 			return
 		}
 		out = append(out, s)
@@ -87,8 +86,8 @@ func (o *object) texts(name string, valid func(string) bool) []string {
 	return out
 }
 
-func (o *object) question(name string) *Question {
-	if o.nullable(name, kindObject) == nil {
+func (o object) question(name string) *Question {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
 	c := o.child(name)
@@ -99,7 +98,7 @@ func (o *object) question(name string) *Question {
 	return q
 }
 
-func (o *object) approval(name string) Approval {
+func (o object) approval(name string) Approval {
 	c := o.child(name)
 	a := Approval{State: c.wordOrNull("state"), Method: c.wordOrNull("method"), DecideBy: c.momentOrNull("decide_by")}
 	c.nullable("approval_url", kindString)
@@ -107,17 +106,17 @@ func (o *object) approval(name string) Approval {
 	return a
 }
 
-func (o *object) payment(name string) Payment {
+func (o object) payment(name string) Payment {
 	c := o.child(name)
 	p := Payment{
 		Available: c.flag("available"), Kind: c.wordOrNull("kind"), ExpiresAt: c.momentOrNull("expires_at"),
-		Closed: flagOf(c.optional("closed", kindBool)),
+		Closed: o.d.flag(c.optional("closed", kindBool)),
 	}
 	c.close()
 	return p
 }
 
-func (o *object) money(name string) Money {
+func (o object) money(name string) Money {
 	c := o.child(name)
 	m := Money{
 		Status: c.word("status"), Paid: c.amountOrNull("paid"), MerchantOrderRef: c.textOrNull("merchant_order_ref"),
@@ -126,8 +125,8 @@ func (o *object) money(name string) Money {
 	return m
 }
 
-func (o *object) receipt(name string) *Receipt {
-	if o.nullable(name, kindObject) == nil {
+func (o object) receipt(name string) *Receipt {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
 	c := o.child(name)
@@ -141,8 +140,8 @@ func (o *object) receipt(name string) *Receipt {
 
 // card accepts four digits and no more: a whole number in this place would be
 // a card number that we hold.
-func (o *object) card(name string) *Card {
-	if o.nullable(name, kindObject) == nil {
+func (o object) card(name string) *Card {
+	if o.nullable(name, kindObject) == none {
 		return nil
 	}
 	c := o.child(name)
@@ -160,14 +159,14 @@ func fourDigits(s string) bool {
 	return len(s) == 4
 }
 
-func (o *object) chain(name string) Chain {
+func (o object) chain(name string) Chain {
 	c := o.child(name)
 	n := Chain{Supersedes: c.idOrNull("supersedes"), SupersededBy: c.idOrNull("superseded_by")}
 	c.close()
 	return n
 }
 
-func (o *object) agent(name string) Agent {
+func (o object) agent(name string) Agent {
 	c := o.child(name)
 	a := Agent{
 		AgentID: c.text("agent_id"), DisplayName: c.text("display_name"), Verification: c.word("verification"),
@@ -176,8 +175,8 @@ func (o *object) agent(name string) Agent {
 	return a
 }
 
-func (o *object) funding(name string) *Funding {
-	if o.optional(name, kindObject) == nil {
+func (o object) funding(name string) *Funding {
+	if o.optional(name, kindObject) == none {
 		return nil
 	}
 	c := o.child(name)

@@ -90,58 +90,82 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzScan holds the walk in place against encoding/json.
 func FuzzScan(f *testing.F) {
-	f.Add([]byte(` {"a" : [1, {"b\"":"\\"} ,null],"c":-1.5e3,"d":"}","":{}} `))
-	f.Add([]byte(`[ [], {"x":"]"} , "\"", true ]`))
-	f.Add([]byte(`{}`))
+	for _, text := range []string{
+		` {"a" : [1, {"b\"":"\\"} ,null],"c":-1.5e3,"d":"}","":{}} `, `[ [], {"x":"]"} , "\"", true ]`, `{}`, ``, ` `,
+		`01`, `-`, `-0`, `0.`, `1e`, `1E+5`, `.5`, `tru`, `nulll`, `[1,]`, `{"a":1,}`, `{"a"}`, `{1:2}`, `[1 2]`, `"\u12G4"`, `"\x"`,
+		"\"\n\"", "\"\xff\"", `"\ud800"`, `{}{}`, `[`, `"`, `"\`, `"\u12`,
+	} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if !json.Valid(raw) {
+		var d decoder
+		if ok := d.read(raw); ok != json.Valid(raw) {
+			t.Fatalf("it is JSON: %v", ok)
+		} else if !ok {
 			return
 		}
-		v := trimSpace(raw)
-		if e := end(v, 0); e != len(v) {
-			t.Fatalf("the value ends at %d of %d", e, len(v))
+		if v := d.raw(root); string(v) != string(bytes.Trim(raw, " \t\r\n")) {
+			t.Fatalf("the value is %s", v)
 		}
-		switch kindOf(v) {
+		switch d.values[root].kind {
 		case kindObject:
 			want := map[string]json.RawMessage{}
-			if json.Unmarshal(v, &want) != nil {
+			if json.Unmarshal(raw, &want) != nil {
 				return
 			}
 			got := map[string]string{}
-			for _, m := range members(v) {
-				name := unquote(m.key)
-				if !m.is(name) && !strings.ContainsRune(name, '\uFFFD') {
-					t.Errorf("%s is not %q", m.key, name)
+			for n := root + 1; n < d.past(root); n = d.past(n + 1) {
+				name := d.unquote(n)
+				if !d.is(n, name) && !strings.ContainsRune(name, '\uFFFD') {
+					t.Errorf("%s is not %q", d.raw(n), name)
 				}
-				got[name] = string(m.value)
+				got[name] = string(d.raw(n + 1))
 			}
 			if len(got) != len(want) {
 				t.Fatalf("%d members, want %d", len(got), len(want))
 			}
 			for name, value := range want {
-				if got[name] != string(trimSpace(value)) {
+				if got[name] != string(bytes.TrimSpace(value)) {
 					t.Errorf("%q is %s, want %s", name, got[name], value)
 				}
 			}
 		case kindArray:
 			var want []json.RawMessage
-			if json.Unmarshal(v, &want) != nil {
+			if json.Unmarshal(raw, &want) != nil {
 				return
 			}
 			i := 0
-			elements(v, func(value []byte) {
-				if i >= len(want) || string(value) != string(want[i]) {
-					t.Fatalf("element %d is %s", i, value)
+			d.elements(root, func(v int) {
+				if i >= len(want) || string(d.raw(v)) != string(want[i]) {
+					t.Fatalf("element %d is %s", i, d.raw(v))
 				}
 				i++
 			})
 			if i != len(want) {
 				t.Fatalf("%d elements, want %d", i, len(want))
 			}
-		default:
-			if string(v) == "" {
-				t.Fatal("an empty value")
+		case kindString:
+			var want string
+			if json.Unmarshal(raw, &want) != nil || d.unquote(root) != want {
+				t.Fatalf("%q, want %q", d.unquote(root), want)
 			}
+		default:
 		}
 	})
+}
+
+// Values may lie in each other exactly as deep as in encoding/json.
+func TestDepthIsBounded(t *testing.T) {
+	for _, depth := range []int{maxDepth, maxDepth + 1} {
+		for _, pair := range []string{"[]", `{"a":1}`} {
+			text := strings.Repeat(pair[:1], depth) + strings.Repeat(pair[len(pair)-1:], depth)
+			if pair != "[]" {
+				text = strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
+			}
+			var d decoder
+			if got, want := d.read([]byte(text)), json.Valid([]byte(text)); got != want || got != (depth == maxDepth) {
+				t.Errorf("%d of %s: %v, want %v", depth, pair, got, want)
+			}
+		}
+	}
 }

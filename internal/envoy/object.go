@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -20,154 +21,173 @@ func (f *fault) Error() string { return f.path + " " + f.problem }
 // and a reply of 1 MiB has room for 160,000. The contract names 27 at the most.
 const maxMembers = 1000
 
-// decoder collects the first fault and the number of unknown fields. After a
-// fault everything decodes to zero values, so callers look once, at the end.
+// decoder decodes one document. It collects the first fault and the number of
+// unknown fields. After a fault everything decodes to zero values, so callers
+// look once, at the end.
 type decoder struct {
+	document
+	path    []string // the objects that are open
 	fault   *fault
 	unknown int
 }
 
-func (d *decoder) fail(path, problem string) {
+// read begins with another text and tells whether it is JSON.
+func (d *decoder) read(text []byte) bool {
+	d.path, d.fault, d.unknown = d.path[:0], nil, 0
+	return d.scan(text)
+}
+
+// fail notes a fault of a member of the open object, of that object itself where
+// the name is empty.
+func (d *decoder) fail(name, problem string) {
 	if d.fault == nil {
-		d.fault = &fault{path: path, problem: problem}
+		d.fault = &fault{path: strings.Trim(strings.Join(append(d.path, name), "."), "."), problem: problem}
 	}
 }
 
 // object is a JSON object being decoded. Names are matched exactly, unlike in
-// encoding/json, where "Purchase" would pass for "purchase".
+// encoding/json, where "Purchase" would pass for "purchase". Whoever opens one
+// closes it, the inner before the outer.
 type object struct {
-	d       *decoder
-	path    string
-	members []member
+	d *decoder
+	v int // none after a fault
 }
 
-func (d *decoder) object(path string, raw []byte) *object {
-	o := &object{d: d, path: path}
-	if d.fault != nil {
-		return o
+func (d *decoder) object(name string, v int) object {
+	d.path = append(d.path, name)
+	switch {
+	case d.fault != nil:
+		return object{d, none}
+	case v == none || d.values[v].kind != kindObject:
+		d.fail("", "is not an object")
+		return object{d, none}
+	case d.crowded(v):
+		d.fail("", "has too many members")
 	}
-	if kindOf(raw) != kindObject {
-		d.fail(path, "is not an object")
-		return o
-	}
-	if o.members = members(raw); len(o.members) > maxMembers {
-		d.fail(path, "has too many members")
-	}
-	return o
+	return object{d, v}
 }
 
-func (o *object) at(name string) string {
-	if o.path == "" {
-		return name
+func (d *decoder) crowded(v int) bool {
+	count := 0
+	for n := v + 1; n < d.past(v); n = d.past(n + 1) {
+		count++
 	}
-	return o.path + "." + name
+	return count > maxMembers
 }
 
-// find gives the member's value, nil if it is not there. A name that comes
+// find gives the member's value, none if it is not there. A name that comes
 // twice is a fault: readers would disagree about which one counts.
-func (o *object) find(name string) []byte {
-	var v []byte
-	for i := range o.members {
-		m := &o.members[i]
-		if !m.is(name) {
+func (o object) find(name string) int {
+	found := none
+	if o.v == none {
+		return found
+	}
+	d := o.d
+	for n := o.v + 1; n < d.past(o.v); n = d.past(n + 1) {
+		if !d.is(n, name) {
 			continue
 		}
-		if v != nil {
-			o.d.fail(o.at(name), "comes twice")
-			return nil
+		if found != none {
+			d.fail(name, "comes twice")
+			return none
 		}
-		m.named = true
-		v = m.value
+		d.values[n].named = true
+		found = n + 1
 	}
-	return v
+	return found
 }
 
-// need gives the value of a required member, nil after a fault.
-func (o *object) need(name string, kinds kind) []byte {
+// need gives the value of a required member, none after a fault.
+func (o object) need(name string, kinds kind) int {
 	v := o.find(name)
 	if o.d.fault != nil {
-		return nil
+		return none
 	}
-	if v == nil {
-		o.d.fail(o.at(name), "is missing")
-		return nil
+	if v == none {
+		o.d.fail(name, "is missing")
+		return none
 	}
 	return o.check(name, v, kinds)
 }
 
 // optional gives the value of a member that may be absent. Null counts as
 // absent: the contract has no optional member for which null means more.
-func (o *object) optional(name string, kinds kind) []byte {
+func (o object) optional(name string, kinds kind) int {
 	v := o.find(name)
-	if o.d.fault != nil || v == nil || kindOf(v) == kindNull {
-		return nil
+	if o.d.fault != nil || v == none || o.d.values[v].kind == kindNull {
+		return none
 	}
 	return o.check(name, v, kinds)
 }
 
-func (o *object) check(name string, v []byte, kinds kind) []byte {
-	if kindOf(v)&kinds == 0 {
-		o.d.fail(o.at(name), "is not "+(kinds&^kindNull).String())
-		return nil
+func (o object) check(name string, v int, kinds kind) int {
+	if o.d.values[v].kind&kinds == 0 {
+		o.d.fail(name, "is not "+(kinds&^kindNull).String())
+		return none
 	}
 	return v
 }
 
-// nullable is need for a member that may be null: nil then.
-func (o *object) nullable(name string, kinds kind) []byte {
+// nullable is need for a member that may be null: none then.
+func (o object) nullable(name string, kinds kind) int {
 	v := o.need(name, kinds|kindNull)
-	if v == nil || kindOf(v) == kindNull {
-		return nil
+	if v == none || o.d.values[v].kind == kindNull {
+		return none
 	}
 	return v
 }
 
 // known marks members that the contract names and that are left where they are.
-func (o *object) known(names ...string) {
+func (o object) known(names ...string) {
 	for _, n := range names {
 		o.find(n)
 	}
 }
 
 // close counts the members that the contract does not name.
-func (o *object) close() {
-	for i := range o.members {
-		if !o.members[i].named {
-			o.d.unknown++
+func (o object) close() {
+	d := o.d
+	d.path = d.path[:len(d.path)-1]
+	if o.v == none {
+		return
+	}
+	for n := o.v + 1; n < d.past(o.v); n = d.past(n + 1) {
+		if !d.values[n].named {
+			d.unknown++
 		}
 	}
 }
 
-func (o *object) text(name string) string {
-	if v := o.need(name, kindString); v != nil {
-		return unquote(v)
+func (o object) text(name string) string {
+	if v := o.need(name, kindString); v != none {
+		return o.d.unquote(v)
 	}
 	return ""
 }
 
-func (o *object) textOrNull(name string) *string {
+func (o object) textOrNull(name string) *string {
 	v := o.nullable(name, kindString)
-	if v == nil {
+	if v == none {
 		return nil
 	}
-	s := unquote(v)
+	s := o.d.unquote(v)
 	return &s
 }
 
 // matching is text that has to pass a test.
-func (o *object) matching(name string, valid func(string) bool, problem string) string {
+func (o object) matching(name string, valid func(string) bool, problem string) string {
 	s := o.text(name)
 	if o.d.fault == nil && !valid(s) {
-		o.d.fail(o.at(name), problem)
+		o.d.fail(name, problem)
 		return ""
 	}
 	return s
 }
 
-func (o *object) matchingOrNull(name string, valid func(string) bool, problem string) *string {
+func (o object) matchingOrNull(name string, valid func(string) bool, problem string) *string {
 	s := o.textOrNull(name)
 	if s != nil && !valid(*s) {
-		o.d.fail(o.at(name), problem)
+		o.d.fail(name, problem)
 		return nil
 	}
 	return s
@@ -178,84 +198,88 @@ const (
 	notID   = "is not a purchase id"
 )
 
-func (o *object) word(name string) string { return o.matching(name, ValidWord, notWord) }
+func (o object) word(name string) string { return o.matching(name, ValidWord, notWord) }
 
-func (o *object) wordOrNull(name string) *string { return o.matchingOrNull(name, ValidWord, notWord) }
+func (o object) wordOrNull(name string) *string { return o.matchingOrNull(name, ValidWord, notWord) }
 
-func (o *object) id(name string) string { return o.matching(name, ValidPurchaseID, notID) }
+func (o object) id(name string) string { return o.matching(name, ValidPurchaseID, notID) }
 
-func (o *object) idOrNull(name string) *string {
+func (o object) idOrNull(name string) *string {
 	return o.matchingOrNull(name, ValidPurchaseID, notID)
 }
 
-func (o *object) flag(name string) bool {
-	v := o.need(name, kindBool)
-	return len(v) > 0 && v[0] == 't'
-}
+func (o object) flag(name string) bool { return o.d.isTrue(o.need(name, kindBool)) }
 
-func (o *object) flagOrNull(name string) *bool { return flagOf(o.nullable(name, kindBool)) }
+func (o object) flagOrNull(name string) *bool { return o.d.flag(o.nullable(name, kindBool)) }
 
-func flagOf(v []byte) *bool {
-	if v == nil {
+// flag gives a boolean of its own, nil for none.
+func (d *decoder) flag(v int) *bool {
+	if v == none {
 		return nil
 	}
-	b := v[0] == 't'
+	b := d.isTrue(v)
 	return &b
 }
 
-func (o *object) count(name string) int64 {
-	if v := o.need(name, kindNumber); v != nil {
-		return o.d.count(o.at(name), v)
+func (d *decoder) isTrue(v int) bool { return v != none && d.raw(v)[0] == 't' }
+
+func (o object) count(name string) int64 {
+	if v := o.need(name, kindNumber); v != none {
+		return o.d.count(name, v)
 	}
 	return 0
 }
 
-func (o *object) countOrNull(name string) *int64 {
+func (o object) countOrNull(name string) *int64 {
 	v := o.nullable(name, kindNumber)
-	if v == nil {
+	if v == none {
 		return nil
 	}
-	n := o.d.count(o.at(name), v)
+	n := o.d.count(name, v)
 	return &n
 }
 
 // count reads a whole number from 0. Digits are taken as they are: no detour
 // over a float, which has 53 bits only.
-func (d *decoder) count(path string, v []byte) int64 {
-	n, err := strconv.ParseInt(string(v), 10, 64)
+func (d *decoder) count(name string, v int) int64 {
+	n, err := strconv.ParseInt(string(d.raw(v)), 10, 64)
 	if err != nil {
-		d.fail(path, "is not a whole number of 64 bits")
+		d.fail(name, "is not a whole number of 64 bits")
 		return 0
 	}
 	if n < 0 {
-		d.fail(path, "is negative")
+		d.fail(name, "is negative")
 		return 0
 	}
 	return n
 }
 
-func (o *object) moment(name string) time.Time {
-	if v := o.need(name, kindString); v != nil {
-		return o.d.moment(o.at(name), v)
+func (o object) moment(name string) time.Time {
+	if v := o.need(name, kindString); v != none {
+		return o.d.moment(name, v)
 	}
 	return time.Time{}
 }
 
-func (o *object) momentOrNull(name string) *time.Time {
+func (o object) momentOrNull(name string) *time.Time {
 	v := o.nullable(name, kindString)
-	if v == nil {
+	if v == none {
 		return nil
 	}
-	t := o.d.moment(o.at(name), v)
+	t := o.d.moment(name, v)
 	return &t
 }
 
-func (d *decoder) moment(path string, v []byte) time.Time {
+func (d *decoder) moment(name string, v int) time.Time {
 	var t time.Time
-	text := unquote(v)
+	text := d.raw(v)
+	if d.values[v].escaped {
+		text = []byte(`"` + d.unquote(v) + `"`)
+	}
+	text = text[1 : len(text)-1]
 	// UnmarshalText is stricter about RFC 3339 than time.Parse, but for the comma.
-	if err := t.UnmarshalText([]byte(text)); err != nil || strings.Contains(text, ",") {
-		d.fail(path, "is not an RFC 3339 time")
+	if err := t.UnmarshalText(text); err != nil || bytes.IndexByte(text, ',') >= 0 {
+		d.fail(name, "is not an RFC 3339 time")
 		return time.Time{}
 	}
 	return t

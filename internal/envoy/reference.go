@@ -78,18 +78,18 @@ func ParseArgs(raw json.RawMessage) (Args, error) {
 	if len(raw) > maxArgBytes {
 		return Args{}, fmt.Errorf("read args: over %d bytes", maxArgBytes)
 	}
-	if !json.Valid(raw) {
+	d := &decoder{}
+	if !d.read(raw) {
 		return Args{}, fmt.Errorf("read args: not JSON")
 	}
-	d := &decoder{}
-	o := d.object("args", trimSpace(raw))
+	o := d.object("args", root)
 	a := Args{Purchase: o.text("purchase")}
-	if v := o.optional("after_revision", kindNumber); v != nil {
-		n := d.count("args.after_revision", v)
+	if v := o.optional("after_revision", kindNumber); v != none {
+		n := d.count("after_revision", v)
 		a.AfterRevision = &n
 	}
-	if v := o.optional("wait_seconds", kindNumber); v != nil {
-		a.Wait = seconds(d.count("args.wait_seconds", v))
+	if v := o.optional("wait_seconds", kindNumber); v != none {
+		a.Wait = seconds(d.count("wait_seconds", v))
 	}
 	o.close()
 	switch {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type HTTPOptions struct {
 }
 
 const (
+	defaultDials     = 8
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
 	idleTimeout      = 90 * time.Second
@@ -48,7 +50,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 func newHTTPClient(o HTTPOptions, dial dialFunc) *http.Client {
 	if o.DialsPerHost <= 0 {
-		o.DialsPerHost = 8
+		o.DialsPerHost = defaultDials
 	}
 	if o.ConnsPerHost <= 0 {
 		o.ConnsPerHost = 4096
@@ -80,32 +82,39 @@ func newHTTPClient(o HTTPOptions, dial dialFunc) *http.Client {
 	}
 }
 
-// gate lets a bounded number of requests to one host look for a connection at a
-// time. A request that finds one is through at once; the hosts do not wait for
+// gate is what all connections share: the way to the hosts, and the memory for
+// replies. It lets a bounded number of calls to one host look for a connection at
+// a time. A call that finds one is through at once; the hosts do not wait for
 // each other.
 type gate struct {
-	next  *http.Transport
-	width int
+	next   http.RoundTripper
+	width  int
+	slates slates
 
 	mu    sync.Mutex
 	hosts map[string]chan struct{} // as many as there are base URLs
 }
 
-// RoundTrip implements http.RoundTripper.
-func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
-	slots := g.slots(req.URL.Scheme + "://" + req.URL.Host)
-	select {
-	case slots <- struct{}{}:
-	case <-req.Context().Done():
-		if req.Body != nil {
-			_ = req.Body.Close()
-		}
-		return nil, req.Context().Err()
+// gateOf gives the gate of a transport; one that has none gets a gate of its own.
+func gateOf(t http.RoundTripper) *gate {
+	if g, ok := t.(*gate); ok {
+		return g
 	}
-	release := sync.OnceFunc(func() { <-slots })
-	defer release()
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { release() }}
-	return g.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if t == nil {
+		return gateOf(NewHTTPClient(HTTPOptions{}).Transport)
+	}
+	return &gate{next: t, width: defaultDials, hosts: map[string]chan struct{}{}}
+}
+
+// RoundTrip implements http.RoundTripper. Clients of this package pass the gate
+// before they come here.
+func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) { return g.next.RoundTrip(req) }
+
+// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
+func (g *gate) CloseIdleConnections() {
+	if c, ok := g.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 func (g *gate) slots(host string) chan struct{} {
@@ -119,5 +128,45 @@ func (g *gate) slots(host string) chan struct{} {
 	return s
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
-func (g *gate) CloseIdleConnections() { g.next.CloseIdleConnections() }
+// passage is one call's way through the gate.
+type passage struct {
+	slots   chan struct{}
+	trace   httptrace.ClientTrace
+	inside  atomic.Bool // it holds a slot
+	through atomic.Bool // it has found a connection
+}
+
+// watch gives the context by which net/http tells that a connection was found.
+func (p *passage) watch(ctx context.Context) context.Context {
+	p.trace.GotConn = p.found
+	return httptrace.WithClientTrace(ctx, &p.trace)
+}
+
+func (p *passage) found(httptrace.GotConnInfo) {
+	p.through.Store(true)
+	p.step()
+}
+
+// step gives the slot back, once.
+func (p *passage) step() {
+	if p.inside.Swap(false) {
+		<-p.slots
+	}
+}
+
+// enter waits for a slot.
+func (p *passage) enter(ctx context.Context) error {
+	select {
+	case p.slots <- struct{}{}:
+		p.inside.Store(true)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave ends the passage and tells whether it has found a connection.
+func (p *passage) leave() bool {
+	p.step()
+	return p.through.Load()
+}
