@@ -166,12 +166,12 @@ func (t *term) introduced(p *purchase, now time.Time) bool {
 func (t *term) discover(now time.Time, add func(errand)) time.Time {
 	look := t.began
 	if !t.sight.asked.IsZero() {
-		look = t.sight.asked.Add(t.discoverEvery(now))
+		look = t.sight.asked.Add(t.swung(t.discoverEvery(now)))
 	}
 	look = later(look, t.sight.closed)
 	list := t.began
 	if !t.wantList && !t.roll.asked.IsZero() {
-		list = t.roll.asked.Add(listEvery)
+		list = t.roll.asked.Add(t.swung(listEvery))
 	}
 	list = later(list, t.roll.closed)
 	next := never
@@ -198,6 +198,9 @@ func (t *term) discoverEvery(now time.Time) time.Duration {
 	}
 	return t.policy.DiscoverEvery
 }
+
+// swung is d with the jitter of this look: what many connections began together they do not go on doing together.
+func (t *term) swung(d time.Duration) time.Duration { return d + time.Duration(t.swing*float64(d)) }
 
 // start makes a call.
 func (t *term) start(ctx context.Context, e errand, now time.Time) {

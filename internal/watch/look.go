@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/envoy"
@@ -11,6 +12,7 @@ import (
 // look asks for the account: the active purchase and all held money. One look is under way at a time.
 func (t *term) look(ctx context.Context, now time.Time) {
 	t.looking, t.sight.left = true, now
+	t.swing = 0.2*rand.Float64() - 0.1
 	t.trialBegins()
 	withAgent := !t.agentSeen
 	callCtx, cancel := context.WithTimeout(ctx, watchdog)
