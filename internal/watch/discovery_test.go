@@ -1,0 +1,130 @@
+package watch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
+)
+
+// newest cuts the list to the newest twenty, as Envoy does.
+func (f *far) newest() {
+	f.with(func() {
+		if n := len(f.list) - 20; n > 0 {
+			f.list = f.list[n:]
+		}
+	})
+}
+
+// A user with more than twenty purchases: what has fallen out of the list is followed all the same, by its held money or
+// because it was followed before, and what has come is found.
+func TestMoreThanTwentyPurchases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(card(1, events.StateProcessing)) // will hang, with a refund under way
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "failed", "refund_pending" })
+		b.pass(2 * time.Minute)
+		for n := 2; n <= 30; n++ { // each comes and goes between two looks
+			p := card(n, events.StateCompleted)
+			p.Money.Status = "debited"
+			f.put(p)
+			f.newest()
+			if n%15 == 0 {
+				b.pass(6 * time.Minute)
+			}
+		}
+		hanging := card(31, events.StateFailed) // never in any list, and its money is held
+		f.put(hanging)
+		f.with(func() {
+			f.list = f.list[:len(f.list)-1]
+			f.heldMny.Items = []envoy.HeldItem{{PurchaseID: pid(31), State: "held", Exact: true}}
+		})
+		b.pass(10 * time.Minute)
+		for n := 2; n <= 30; n++ {
+			b.wantStates(pid(n), "completed:revision")
+		}
+		b.wantStates(pid(31), "failed:revision")
+		f.edit(pid(1), func(p *envoy.Purchase) { p.Money.Status = "refunded" })
+		f.with(func() { f.heldMny = f.nothingHeld() })
+		f.newest()
+		b.pass(2 * time.Hour)
+		b.wantStates(pid(1), "processing:revision failed:revision failed:revision")
+		if last := b.store.purchases(pid(31)); last[len(last)-1].Purchase.Unsettled {
+			t.Error("the money of purchase 31 came free, and nobody was told")
+		}
+	})
+}
+
+// A list that lags shows states that are over: no event comes from it, and nothing is read because of it twice.
+func TestLaggingListSaysNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		lagging := func() { f.list[0].State = "processing" }
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		f.with(lagging)
+		b.pass(time.Minute)
+		f.forgetCalls()
+		b.pass(time.Hour)
+		b.wantStates(pid(1), "processing:revision completed:revision")
+		if n := len(f.made(envoy.ToolStatus)); n > 13 { // one a list at the most
+			t.Errorf("%d reads in an hour because of a list that lags", n)
+		}
+	})
+}
+
+// A budget that is much too small: the urgent go first, and nobody waits for more than five minutes or so.
+func TestStarvedBudgetLeavesNobodyOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const perMinute, hanging = 10, 20
+		f := newFar()
+		for n := 1; n <= hanging; n++ { // money that is asked about every minute at first
+			p := card(n, events.StateFailed)
+			p.Money.Status = "refund_pending"
+			f.put(p)
+		}
+		b := start(t, f, func(o *Options) { o.Policy.RequestsPerMinute = perMinute })
+		defer b.stop()
+		b.pass(10 * time.Minute)
+		f.put(card(100, events.StateProcessing)) // looked at every 5 s: more than all there is
+		f.forgetCalls()
+		b.pass(12 * time.Minute)
+		reads, looks := map[string][]time.Time{}, []time.Time{}
+		for _, a := range f.made("") {
+			switch a.tool {
+			case envoy.ToolStatus:
+				reads[a.req.Purchase] = append(reads[a.req.Purchase], a.at)
+			case envoy.ToolAccount:
+				looks = append(looks, a.at)
+			}
+		}
+		var all []time.Time
+		for _, a := range f.made("") {
+			all = append(all, a.at)
+		}
+		if n := most(all, time.Minute); n > perMinute {
+			t.Errorf("%d calls in a minute, the budget is %d", n, perMinute)
+		}
+		if len(looks) < len(all)/2 {
+			t.Errorf("%d looks of %d calls: the purchase that moves does not go first", len(looks), len(all))
+		}
+		for n := 1; n <= hanging; n++ {
+			if len(reads[pid(n)]) == 0 {
+				t.Errorf("purchase %d was left out for 12 minutes", n)
+			}
+		}
+		if got := fmt.Sprint(b.states(pid(100))); got != "processing:revision" {
+			t.Error(got)
+		}
+	})
+}
