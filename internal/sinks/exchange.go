@@ -72,9 +72,13 @@ func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, se
 
 // ReadBounded keeps at most n bytes of a body, reads at most 64 KiB more so that
 // the connection can be used again, and closes it. What cannot be read is left
-// out: the status has decided already.
+// out: the status has decided already. Of a receiver that switches protocols nothing
+// is read: that body is the bare connection, which no context and no timer ends.
 func ReadBounded(resp *http.Response, n int64) []byte {
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, n))
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)

@@ -28,8 +28,8 @@ const (
 // Notification is one thing to say.
 type Notification struct {
 	Kind         Kind
-	Event        events.Event // personal fields that the sink may not have are gone already
-	Raw          []byte       // the document as stored; it may hold members that nobody judged, so no sink sends it
+	Event        events.Event    // personal fields that the sink may not have are gone already
+	Document     events.Document // the event as stored, where that holds no more than Event
 	Subscription string
 	Urgent       bool
 	Since        time.Time         // when the alarm began, or the situation

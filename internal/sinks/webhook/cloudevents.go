@@ -31,10 +31,14 @@ func newRenderer(c Config) (renderer, error) {
 	return nil, fmt.Errorf("choose body: mode is neither structured nor binary")
 }
 
-// document is the event as it is sent, written from the fields that this version
-// knows. The stored bytes may hold more: a member that a newer watcher put in, one that is
-// there twice or spelt otherwise. None of that was judged here, so none of it goes out.
+// document is the event as it is sent: the stored bytes where they hold nothing but
+// fields that this version knows, else written from those fields. Stored bytes may
+// hold more: a member that a newer watcher put in, or one spelt otherwise. None of that was
+// judged here, so none of it goes out.
 func document(n sinks.Notification) ([]byte, error) {
+	if stored := n.Document.Bytes(); stored != nil {
+		return stored, nil
+	}
 	raw, err := events.Encode(n.Event)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)

@@ -100,28 +100,50 @@ func TestB40_MembersThatAreNotKnownStayOut(t *testing.T) {
 		{`"merchant":{`, `"merchant":{"Authorization":"Bearer ` + sinkstest.Canary + `",`},
 		{`"url":"`, `"see":"https://x.test/?sig=` + sinkstest.Canary + `","url":"`},
 	})
-	event, err := events.Decode([]byte(newer))
+	event, document, err := events.Read([]byte(newer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	odd := inserted(t, newer, [][2]string{
-		{`"description":"`, `"description":"` + strings.ToLower(sinkstest.Canary) + `","DESCRIPTION":"` + sinkstest.Canary + `","description":"`},
-	})
-	for _, mode := range []webhook.Mode{webhook.ModeStructured, webhook.ModeBinary} {
-		for _, raw := range []string{newer, odd} {
-			hook := newHook(t)
-			s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("the key"), Mode: mode})
-			n := sinkstest.Notification(event)
-			n.Raw = []byte(raw)
-			send(t, s, n)
-			r := hook.Received()[0]
-			if all := strings.ToLower(fmt.Sprint(r.Header) + string(r.Body)); strings.Contains(all, strings.ToLower(sinkstest.Canary)) {
-				t.Errorf("%s: a member that is not known went out: %s", mode, all)
-			}
-			if !bytes.Contains(r.Body, []byte(`"name":"Example Store"`)) || !verify(t, r, []byte("the key")) {
-				t.Errorf("%s: the neighbours are gone or the signature does not fit: %s", mode, r.Body)
-			}
+	for _, odd := range []string{`"DESCRIPTION":"`, `"description":"`} {
+		twice := inserted(t, string(stored), [][2]string{{`"description":"`, odd + sinkstest.Canary + `","description":"`}})
+		if e, d, err := events.Read([]byte(twice)); err == nil && (d.Bytes() != nil || e.Purchase.Description == sinkstest.Canary) {
+			t.Errorf("a member that is there twice counts: %s", d.Bytes())
 		}
+	}
+	for _, mode := range []webhook.Mode{webhook.ModeStructured, webhook.ModeBinary} {
+		hook := newHook(t)
+		s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("the key"), Mode: mode})
+		n := sinkstest.Notification(event)
+		n.Document = document
+		send(t, s, n)
+		r := hook.Received()[0]
+		if all := strings.ToLower(fmt.Sprint(r.Header) + string(r.Body)); strings.Contains(all, strings.ToLower(sinkstest.Canary)) {
+			t.Errorf("%s: a member that is not known went out: %s", mode, all)
+		}
+		if !bytes.Contains(r.Body, []byte(`"name":"Example Store"`)) || !verify(t, r, []byte("the key")) {
+			t.Errorf("%s: the neighbours are gone or the signature does not fit: %s", mode, r.Body)
+		}
+	}
+}
+
+// What holds nothing else goes out as it is stored.
+func TestStoredBytesGoOutAsTheyAre(t *testing.T) {
+	good, err := events.Encode(sinkstest.Confirming())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := bytes.Replace(good, []byte(`"data":`), []byte(`  "data": `), 1)
+	event, document, err := events.Read(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := newHook(t)
+	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("the key")})
+	n := sinkstest.Notification(event)
+	n.Document = document
+	send(t, s, n)
+	if got := hook.Received()[0].Body; !bytes.Equal(got, stored) {
+		t.Errorf("sent %s\nstored %s", got, stored)
 	}
 }
 
