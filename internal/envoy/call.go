@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	grace = 15 * time.Second // on top of the wait, for the way there and back
+	// Grace is what a call may take on top of its wait, for the way there and back.
+	// A context that ends sooner ends the call as the client's own time-out does.
+	Grace = 15 * time.Second
 	// A token this long is looked for in replies; a shorter one would be found by chance.
 	echoBytes = 16
 )
@@ -25,7 +27,7 @@ type decode func(*decoder, *envelope) error
 // call makes one call and never a second one. While a hold waits this is all that
 // it keeps of ours: nothing of a reply is there before its first byte.
 func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Duration, take decode) error {
-	limited, cancel := within(ctx, wait+grace)
+	limited, cancel := within(ctx, wait+Grace)
 	defer cancel()
 	p := &passage{slots: c.slots}
 	req, token, err := c.request(p.watch(limited), tool, body)

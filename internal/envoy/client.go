@@ -35,8 +35,8 @@ type StatusRequest struct {
 
 // Reader is what the client offers; each call is made once.
 //
-// Errors: *Error for ok false, *Outage without a valid envelope, the context's error
-// when the context ended. ErrRefused (which is an *Error too) for a call that was not sent.
+// Errors: *Error for ok false, *Outage without a valid envelope (of kind timeout when
+// the context's time is over), the context's error when it was cancelled. ErrRefused (which is an *Error too) for a call that was not sent.
 type Reader interface {
 	Status(ctx context.Context, r StatusRequest) (*Status, error)
 	Look(ctx context.Context, withAgent bool) (*Look, error)

@@ -14,7 +14,7 @@ const probeFor = 14 * 24 * time.Hour
 // list asks for the newest purchases: states only, and they may lag. It finds purchases, and tells which have ended.
 func (t *term) list(ctx context.Context, now time.Time) {
 	t.listing = true
-	callCtx, cancel := context.WithTimeout(ctx, watchdog)
+	callCtx, cancel := context.WithTimeout(ctx, envoy.Grace)
 	reader, asked := t.conn.Reader, now
 	t.spawn(ctx, func(context.Context) effect {
 		l, err := reader.List(callCtx)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/internal/backoff"
-	"github.com/heraldbridge/herald/internal/envoy"
 	"github.com/heraldbridge/herald/internal/events"
 )
 
@@ -158,5 +157,3 @@ func (t *term) recall(p *purchase, now time.Time) {
 	s.PaymentReady.Closed = d.PaymentReady.Closed
 	p.column = columnOf(s)
 }
-
-func newLower() map[envoy.Tool]*lowered { return map[envoy.Tool]*lowered{} }

@@ -15,7 +15,7 @@ func (t *term) look(ctx context.Context, now time.Time) {
 	t.swing = 0.2*rand.Float64() - 0.1
 	t.trialBegins()
 	withAgent := !t.agentSeen
-	callCtx, cancel := context.WithTimeout(ctx, watchdog)
+	callCtx, cancel := context.WithTimeout(ctx, envoy.Grace)
 	reader, asked := t.conn.Reader, now
 	t.spawn(ctx, func(context.Context) effect {
 		l, err := reader.Look(callCtx, withAgent)
@@ -75,7 +75,7 @@ func (t *term) takeActive(ctx context.Context, l *envoy.Look, now time.Time) {
 	if _, other := t.memory.others[id]; other {
 		return
 	}
-	hash := keyHash(*l.Purchase)
+	hash, snap := keyHash(*l.Purchase), project(*l.Purchase)
 	p, followed := t.byID[id]
 	if keyed, ok := t.byKey[hash]; ok && hash != "" {
 		p, followed = t.adopt(ctx, keyed, id, now), true
@@ -87,7 +87,7 @@ func (t *term) takeActive(ctx context.Context, l *envoy.Look, now time.Time) {
 	}
 	p.shown = now
 	t.take(ctx, p, observation{
-		snap: project(*l.Purchase), tool: envoy.ToolAccount, source: events.SourceLook, server: l.ServerTime,
+		snap: &snap, tool: envoy.ToolAccount, source: events.SourceLook, server: l.ServerTime,
 		support: support(l.Meta), keyHash: hash,
 	}, now)
 }
@@ -159,7 +159,7 @@ func (t *term) judgeAgain(ctx context.Context, p *purchase, now time.Time) {
 	case news:
 		t.decide(ctx, p, now)
 	default:
-		p.judged = j
+		p.judge(j)
 		t.rest(p, now)
 	}
 }

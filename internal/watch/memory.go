@@ -151,7 +151,7 @@ func (t *term) track(ctx context.Context, id string, now time.Time) *purchase {
 	if p, ok := t.byID[id]; ok {
 		return p
 	}
-	p := &purchase{id: id, ref: now, begun: now, since: now, heard: now, heapIndex: -1, at: never, lower: newLower()}
+	p := &purchase{id: id, ref: now, begun: now, since: now, heard: now, heapIndex: -1, at: never}
 	if e, ok := t.memory.over[id]; ok {
 		p.root = e.root
 	}
@@ -177,7 +177,7 @@ func (t *term) trackKey(hash string, key secret.Value, since, now time.Time) *pu
 	}
 	p := &purchase{
 		keyHash: hash, key: key, registered: true, loaded: true, ref: earlier(since, now), begun: now, since: now, heard: now,
-		heapIndex: -1, at: never, lower: newLower(),
+		heapIndex: -1, at: never,
 	}
 	t.memory.registers = true
 	t.byKey[hash] = p

@@ -13,27 +13,30 @@ import (
 
 // publication is an event that is not known to be stored yet. Its purchase is not read until it is.
 type publication struct {
-	event events.Event
-	since time.Time
-	open  bool // a look would show the purchase, so there is none meanwhile
+	event  events.Event
+	said   *said // what it is made of; nil: of the event before
+	passed bool  // see events.Facts
+	since  time.Time
+	open   bool // a look would show the purchase, so there is none meanwhile
 }
 
 // announce publishes an event of p and tries until it is stored.
-func (t *term) announce(ctx context.Context, p *purchase, e events.Event, passed bool, now time.Time) {
-	p.publishing = &publication{event: e, since: now, open: !e.Purchase.Terminal}
-	if p.publishing.open {
+func (t *term) announce(ctx context.Context, p *purchase, pub publication, now time.Time) {
+	pub.since, pub.open = now, !pub.event.Purchase.Terminal
+	p.publishing = &pub
+	if pub.open {
 		t.sense.unstored++
 	}
 	t.schedule(p, now)
 	after := p.cursor.Sequence
 	t.spawn(ctx, func(ctx context.Context) effect {
-		seq, err := t.store(ctx, e, after)
+		seq, err := t.store(ctx, pub.event, after)
 		switch {
 		case err == nil:
-			return func(ctx context.Context, now time.Time) { t.acknowledged(ctx, p, seq, passed, now) }
+			return func(ctx context.Context, now time.Time) { t.acknowledged(ctx, p, seq, now) }
 		case errors.Is(err, events.ErrNewer):
 			return func(context.Context, time.Time) {
-				t.fail(fmt.Errorf("publish %s: %w", e.ID, err))
+				t.fail(fmt.Errorf("publish %s: %w", pub.event.ID, err))
 			}
 		default:
 			return nil // the term is over
@@ -68,9 +71,10 @@ func (t *term) store(ctx context.Context, e events.Event, after uint64) (uint64,
 }
 
 // acknowledged moves the cursor on, and then the purchase.
-func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, passed bool, now time.Time) {
-	e := p.publishing.event
-	if p.publishing.open {
+func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, now time.Time) {
+	pub := p.publishing
+	e := pub.event
+	if pub.open {
 		t.sense.unstored--
 	}
 	p.publishing = nil
@@ -80,8 +84,11 @@ func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, passed
 		label = "overdue"
 	}
 	t.w.metrics.events.WithLabelValues(label).Inc()
-	p.cursor = p.cursor.Advanced(e, seq, now, passed)
-	p.known, p.last, p.baseline, p.probe = true, &e, false, false
+	p.cursor = p.cursor.Advanced(e, seq, now, pub.passed)
+	p.known, p.baseline, p.probe = true, false, false
+	if p.said, p.last = pub.said, nil; p.said == nil {
+		p.last = &e
+	}
 	t.writer.putCursor(p.id, p.cursor)
 	if p.gone {
 		return

@@ -33,14 +33,18 @@ type purchase struct {
 	loaded bool
 	known  bool
 	cursor events.Cursor
-	last   *events.Event
+	said   *said         // nil: nothing was in this term
+	last   *events.Event // of the stream when the term began, until something else is said
+
+	compared bool // last was compared with what Envoy shows
 
 	// What is known now.
 	snap     *events.Snapshot // newest accepted; nil until something is shown in this term
 	source   events.Source
 	server   time.Time // Envoy's clock in the reply of snap
 	support  events.Support
-	judged   events.Judgement
+	over     bool // as judged: terminal
+	hangs    bool // as judged: unsettled
 	told     told
 	held     events.HeldAnswer
 	heldAt   time.Time // Envoy's clock in the look of held; zero: no look has answered
@@ -48,8 +52,8 @@ type purchase struct {
 	rooted   bool      // the predecessor's cursor was asked for it
 	state    events.State
 	column   column
-	since    time.Time // in state, by our clock
-	lower    map[envoy.Tool]*lowered
+	since    time.Time               // in state, by our clock
+	lower    map[envoy.Tool]*lowered // nil until there is one
 	onlyLook bool
 
 	// How it is followed.
@@ -93,7 +97,7 @@ type lowered struct {
 
 // observation is one showing of a purchase, by whichever tool.
 type observation struct {
-	snap    events.Snapshot
+	snap    *events.Snapshot
 	tool    envoy.Tool
 	source  events.Source
 	server  time.Time
@@ -127,7 +131,7 @@ func (p *purchase) revision() int64 {
 // stand gives what counts as known: the judgement of the snapshot, else what was published.
 func (p *purchase) stand() (terminal, unsettled bool) {
 	if p.snap != nil {
-		return p.judged.Terminal, p.judged.Unsettled
+		return p.over, p.hangs
 	}
 	return p.known && p.cursor.Last.Terminal, p.known && p.cursor.Last.Unsettled
 }
@@ -195,6 +199,9 @@ func (p *purchase) class(now time.Time) class {
 	}
 }
 
+// judge takes up a judgement of the snapshot.
+func (p *purchase) judge(j events.Judgement) { p.over, p.hangs = j.Terminal, j.Unsettled }
+
 // request is the status request of a step.
 func (p *purchase) request(s step) (envoy.StatusRequest, *call) {
 	c := &call{during: p.state, column: p.column, hold: s.Do == actHold}
@@ -205,6 +212,7 @@ func (p *purchase) request(s step) (envoy.StatusRequest, *call) {
 	switch {
 	case s.Do == actHold && s.Args != nil && p.next != nil:
 		r.Purchase, r.Args, r.AfterRevision, r.Wait = p.next.reference, s.Args, p.next.after, p.next.wait
+		p.next = nil // followed
 	case s.Do == actHold:
 		// Holds that began together must not end together for ever.
 		rev, wait := p.revision(), holdWait-time.Duration(rand.IntN(6))*time.Second

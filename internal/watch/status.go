@@ -10,24 +10,19 @@ import (
 	"github.com/heraldbridge/herald/internal/secret"
 )
 
-// watchdog is how much longer than its wait a call may take before the watcher gives it up, should the reader's own
-// time-out fail.
-const watchdog = 20 * time.Second
-
 // ask makes a status request, and no other of this purchase until it is over.
 func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 	r, c := p.request(s)
-	callCtx, cancel := context.WithTimeout(ctx, r.Wait+watchdog)
+	callCtx, cancel := context.WithTimeout(ctx, r.Wait+envoy.Grace)
 	c.asked, c.cancel = now, cancel
 	p.call, p.asked, p.dueSince = c, now, time.Time{}
 	if c.hold {
 		t.sense.holds++
 	}
 	t.schedule(p, now)
-	reader := t.conn.Reader
 	t.spawn(ctx, func(context.Context) effect {
-		reply, err := reader.Status(callCtx, r)
-		cancel()
+		reply, err := t.conn.Reader.Status(callCtx, r)
+		c.cancel()
 		return func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) }
 	})
 }
@@ -86,9 +81,14 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	if told := toldBy(reply); !told.server.Before(p.told.server) || told.revision != p.told.revision {
 		p.told = told
 	}
+	if p.keyHash == "" {
+		p.keyHash = keyHash(reply.Purchase)
+	}
+	snap := project(reply.Purchase)
+	snap.PurchaseID = p.id
 	t.take(ctx, p, observation{
-		snap: project(reply.Purchase), tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime,
-		support: support(reply.Meta), keyHash: keyHash(reply.Purchase),
+		snap: &snap, tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime, support: support(reply.Meta),
+		keyHash: p.keyHash,
 	}, now)
 }
 

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/envoy"
@@ -19,7 +20,7 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 		p.pending = append(p.pending, o)
 		return
 	}
-	if !t.mine(o.snap) {
+	if !t.mine(*o.snap) {
 		t.other(p, now)
 		return
 	}
@@ -71,7 +72,7 @@ func (p *purchase) chainRoot() string {
 
 // observe makes o what is known now.
 func (t *term) observe(ctx context.Context, p *purchase, o observation, now time.Time) {
-	s := o.snap
+	s := *o.snap
 	if p.keyHash == "" {
 		p.keyHash = o.keyHash
 	}
@@ -85,7 +86,10 @@ func (t *term) observe(ctx context.Context, p *purchase, o observation, now time
 		p.seen = true
 		t.saveSet(now, nil)
 	}
-	p.snap, p.source, p.server, p.support = &s, o.source, o.server, o.support
+	if p.snap == nil || !reflect.DeepEqual(p.snap, o.snap) {
+		p.snap = o.snap
+	}
+	p.source, p.server, p.support = o.source, o.server, o.support
 	p.state, p.column, p.missing, p.slowest = s.State, columnOf(s), 0, false
 	if strange(s.State) {
 		t.w.metrics.strange.Inc()
@@ -146,9 +150,11 @@ func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
 	j := events.Judge(s, f)
 	r := events.ReadingOf(s, j)
 	step, at, cause := events.Follow(p.cursor, p.known, r)
-	p.judged, p.recheck, p.reread = j, false, false
+	p.judge(j)
+	p.recheck, p.reread = false, false
 	if step != events.StepNew {
 		t.w.metrics.duplicates.Inc()
+		t.recognize(p, f)
 		t.rest(p, now)
 		return
 	}
@@ -162,7 +168,8 @@ func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
 			cause = events.CauseBaseline
 		}
 	}
-	t.announce(ctx, p, events.New(s, f, j, at, cause, p.last, p.cursor, events.Options{Personal: t.policy.Personal}), f.PassedApproval, now)
+	e := events.New(s, f, j, at, cause, t.newest(p), p.cursor, t.options())
+	t.announce(ctx, p, publication{event: e, said: &said{p.snap, f}, passed: f.PassedApproval}, now)
 }
 
 // rest ends the work on a showing: the purchase is settled, or it is planned anew.
@@ -170,7 +177,7 @@ func (t *term) rest(p *purchase, now time.Time) {
 	if p.gone {
 		return
 	}
-	if p.snap != nil && p.judged.Settled() && !p.lingers(now) {
+	if p.snap != nil && p.over && !p.hangs && !p.lingers(now) {
 		t.finish(p, now)
 		return
 	}
@@ -196,6 +203,9 @@ func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now t
 	l := p.lower[o.tool]
 	if l == nil {
 		l = &lowered{first: now}
+		if p.lower == nil {
+			p.lower = map[envoy.Tool]*lowered{}
+		}
 		p.lower[o.tool] = l
 	}
 	l.count++
@@ -207,42 +217,42 @@ func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now t
 	p.heldAt, p.cursor.PassedApproval = time.Time{}, true
 	t.observe(ctx, p, o, now)
 	s, f := *p.snap, t.facts(p)
-	p.judged = events.Judge(s, f)
-	r := events.ReadingOf(s, p.judged)
-	at := events.NewEpoch(p.cursor, r)
+	j := events.Judge(s, f)
+	p.judge(j)
+	at := events.NewEpoch(p.cursor, events.ReadingOf(s, j))
 	t.say(ctx, events.NoticeReset, now, events.Notice{
 		PurchaseID: p.id, Support: p.support,
 		Text: fmt.Sprintf("Envoy shows revision %d of this purchase again and again, after revision %d was published: its side was restored. A new epoch begins.", s.Revision, p.cursor.Revision),
 	})
-	t.announce(ctx, p, events.New(s, f, p.judged, at, events.CauseReset, p.last, p.cursor, events.Options{Personal: t.policy.Personal}), true, now)
+	e := events.New(s, f, j, at, events.CauseReset, t.newest(p), p.cursor, t.options())
+	t.announce(ctx, p, publication{event: e, said: &said{p.snap, f}, passed: true}, now)
 }
 
 // checkOverdue tells once per reading that a deadline passed without a change. Envoy's clock decides, in a reply that
 // still shows the purchase as it was.
 func (t *term) checkOverdue(ctx context.Context, p *purchase, now time.Time) {
-	if p.gone || !p.loaded || p.publishing != nil || p.last == nil || p.snap == nil || p.server.IsZero() {
+	if p.gone || p.busyStore() || !p.known || p.snap == nil || p.server.IsZero() {
 		return
 	}
 	if terminal, _ := p.stand(); terminal || p.cursor.OverdueFor == events.ReadingID(p.cursor.EventID) {
 		return
 	}
-	e, data := *p.last, *p.last.Purchase
-	data.Deadlines = deadlinesOf(*p.snap, p.told) // next.by may have moved since
-	e.Purchase = &data
-	if name, at, due := events.DueDeadline(e, p.server); due {
-		t.announce(ctx, p, events.NewOverdue(e, name, at), p.cursor.PassedApproval, now)
+	if name, at, due := p.overdue(); due {
+		s := said{p.snap, t.facts(p)} // next.by may have moved since
+		t.announce(ctx, p, publication{event: events.NewOverdue(*t.event(p, s), name, at), said: &s, passed: p.cursor.PassedApproval}, now)
 	}
 }
 
 // stillDue publishes the last reading again when it would soon age out of the stream while money hangs.
 func (t *term) stillDue(ctx context.Context, p *purchase, now time.Time) {
-	if p.gone || !p.loaded || p.publishing != nil || p.last == nil || !p.cursor.Last.Unsettled {
+	if p.gone || p.busyStore() || !p.cursor.Last.Unsettled || now.Sub(p.cursor.Published) < t.policy.Retention/2 {
 		return
 	}
-	if now.Sub(p.cursor.Published) < t.policy.Retention/2 {
+	last := t.newest(p)
+	if last == nil {
 		return
 	}
 	at := p.cursor.Position
 	at.N++
-	t.announce(ctx, p, events.Still(*p.last, at), p.cursor.PassedApproval, now)
+	t.announce(ctx, p, publication{event: events.Still(*last, at), said: p.said, passed: p.cursor.PassedApproval}, now)
 }
