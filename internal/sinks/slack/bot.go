@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	api "github.com/slack-go/slack"
@@ -60,7 +61,17 @@ func (s *Sink) sendBot(ctx context.Context, n sinks.Notification) (sinks.Receipt
 	if f != nil {
 		return sinks.Receipt{}, f
 	}
-	return sinks.Receipt{Thread: thread, Detail: "updated " + thread[threadTS] + ", posted " + ts}, nil
+	detail := "updated " + thread[threadTS]
+	if isID(ts) {
+		detail += ", posted " + ts
+	}
+	return sinks.Receipt{Thread: thread, Detail: detail}, nil
+}
+
+// isID reports what may be the id of a channel or the time stamp of a message. A
+// receiver's answer is remembered for each purchase, so it has to be short.
+func isID(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
 }
 
 // loud reports what has to be seen in the channel: an edit or a reply would not be.
@@ -89,6 +100,9 @@ func (b *bot) begin(ctx context.Context, n sinks.Notification) (sinks.Receipt, *
 	}
 	if channel == "" {
 		channel = b.sink.config.Channel
+	}
+	if !isID(channel) || !isID(ts) { // no message of Slack's: nothing that could be kept or updated
+		return sinks.Receipt{Detail: "posted"}, nil
 	}
 	return sinks.Receipt{
 		Thread: map[string]string{threadChannel: channel, threadTS: ts, threadFor: b.sink.config.Channel},

@@ -124,3 +124,23 @@ func TestWrongThreadStateNeverFails(t *testing.T) {
 		t.Errorf("%d posts, want 1", len(f.Posts()))
 	}
 }
+
+// What an answer gives as ids is kept for each purchase, so only what can be one is.
+func TestIDsOfAnswersAreBounded(t *testing.T) {
+	f := newSlack(t)
+	s := newSink(t, botConfig(f))
+	n := sinkstest.Notification(sinkstest.Confirming())
+	long := strings.Repeat("1", 100_000)
+	for _, ids := range [][2]string{{"C1", long}, {long, "1.2"}, {"C1", "1.2\u0000" + token}, {"C1", ""}} {
+		f.Script(sinkfakes.Answer{Status: 200, Body: `{"ok":true,"channel":"` + ids[0] + `","ts":"` + strings.ReplaceAll(ids[1], "\x00", "\\u0000") + `"}`})
+		if r := send(t, s, n); r.Thread != nil || len(r.Detail) > 100 || strings.Contains(r.Detail, token) {
+			t.Errorf("%.20s %.20s: the receipt is %.200v", ids[0], ids[1], r)
+		}
+	}
+	n.Thread = send(t, s, n).Thread
+	answer := sinkfakes.Answer{Status: 200, Body: `{"ok":true,"channel":"C1","ts":"` + long + `"}`}
+	f.Script(answer, answer)
+	if r := send(t, s, n); r.Thread["ts"] != n.Thread["ts"] || len(r.Detail) > 100 {
+		t.Errorf("the receipt is %.200v", r)
+	}
+}
