@@ -29,6 +29,25 @@ func Notification(e events.Event) sinks.Notification {
 	}
 }
 
+// hostilePurchase says a text wherever a purchase can.
+func hostilePurchase(text string) events.Event {
+	e := Confirming()
+	p := e.Purchase
+	p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.ReasonCode = text, text, text, text, text
+	p.Amount.Display, p.Receipt = text, &events.Receipt{CardNetwork: text, CardLast4: text, MerchantOrderRef: text}
+	p.Question = &events.Question{Prompt: text}
+	p.DetailsMissing = []string{text, text, text}
+	p.Support = events.Support{Ref: text, RequestID: text, TraceID: text}
+	return e
+}
+
+// hostileNotice says a text wherever a notice can.
+func hostileNotice(text string) events.Event {
+	return events.NewNotice("host-a", events.NoticeParked, time.Date(2026, 9, 29, 12, 0, 0, 0, time.UTC), events.Notice{
+		Connection: "host-a", Text: text, Code: text, Fields: []string{text, text}, Support: events.Support{Ref: text, RequestID: text},
+	})
+}
+
 // Hostile gives texts that others might put into a name or a description.
 func Hostile() map[string]string {
 	return map[string]string{

@@ -229,22 +229,31 @@ func (h Harness) hostile(t *testing.T) {
 	for name, text := range Hostile() {
 		t.Run(name, func(t *testing.T) {
 			b := h.Open(t, patience)
-			e := Confirming()
-			p := e.Purchase
-			p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.ReasonCode = text, text, text, text, text
-			p.Amount.Display, p.Receipt = text, &events.Receipt{CardNetwork: text, CardLast4: text, MerchantOrderRef: text}
-			p.Question = &events.Question{Prompt: text}
-			p.DetailsMissing = []string{text, text, text}
-			if _, err := b.Sink.Send(t.Context(), Notification(e)); err != nil {
+			n := Notification(hostilePurchase(text))
+			receipt, err := b.Sink.Send(t.Context(), n)
+			if err != nil {
 				t.Fatalf("send: %v", err)
 			}
 			if b.Accepted() != 1 {
 				t.Errorf("accepted %d messages, want 1", b.Accepted())
 			}
-			if !h.Verbatim {
-				disarmed(t, b.Shown(), utf8.ValidString(text))
+			again := n
+			again.Kind, again.Urgent, again.Thread = sinks.KindRemind, true, receipt.Thread
+			h.disarms(t, b, text)
+			for _, n := range []sinks.Notification{again, Notification(hostileNotice(text))} {
+				if _, err := b.Sink.Send(t.Context(), n); err != nil {
+					t.Fatalf("send %s of %s: %v", n.Kind, n.Event.Type, err)
+				}
+				h.disarms(t, b, text)
 			}
 		})
+	}
+}
+
+func (h Harness) disarms(t *testing.T, b *Bench, text string) {
+	t.Helper()
+	if !h.Verbatim {
+		disarmed(t, b.Shown(), utf8.ValidString(text))
 	}
 }
 

@@ -164,7 +164,10 @@ func discord(n sinks.Notification, m words.Message) (payload, error) {
 func markdown(s string) string {
 	s = strings.NewReplacer(
 		`\`, `\\`, `*`, `\*`, `_`, `\_`, `~`, `\~`, "`", "\\`", `[`, `\[`, `]`, `\]`,
-		`<`, `\<`, `>`, `\>`, `|`, `\|`, `://`, ":\u2060//", `@`, "@\u2060",
+		`<`, `\<`, `>`, `\>`, `|`, `\|`, `#`, `\#`, `@`, "@\u2060",
 	).Replace(s)
-	return s
+	return unlinked(s)
 }
+
+// unlinked breaks addresses: readers make links of them by themselves.
+func unlinked(s string) string { return strings.ReplaceAll(s, "://", ":\u2060//") }

@@ -186,12 +186,12 @@ func ntfy(n sinks.Notification, m words.Message) payload {
 		b.WriteString(f.Name + ": " + f.Value + "\n")
 	}
 	h := http.Header{}
-	h.Set("Title", mime.QEncoding.Encode("utf-8", words.Cut(m.Subject, 200, words.Units)))
+	h.Set("Title", mime.QEncoding.Encode("utf-8", words.Cut(unlinked(m.Subject), 200, words.Units)))
 	h.Set("Priority", fmt.Sprint(ntfyPriority(m)))
 	if replaces(n) {
 		h.Set("X-Sequence-Id", sequenceID(n))
 	}
-	body := words.Cut(strings.TrimSpace(b.String()), limit, words.Bytes)
+	body := words.Cut(unlinked(strings.TrimSpace(b.String())), limit, words.Bytes)
 	return payload{body: []byte(body), contentType: "text/plain; charset=utf-8", header: h}
 }
 
