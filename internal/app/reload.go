@@ -142,8 +142,10 @@ func (r *reloader) try(ctx context.Context) error {
 
 // swap is past all that can fail but the end of the process.
 func (r *reloader) swap(ctx context.Context, next *wiring, loops []*deliver.Loop) error {
-	if err := r.crew.replace(ctx, loops); err != nil {
-		return err
+	if r.a.delivers() {
+		if err := r.crew.replace(ctx, loops); err != nil {
+			return err
+		}
 	}
 	if r.watcher != nil {
 		r.watcher.Update(next.conns())
