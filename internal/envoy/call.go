@@ -29,8 +29,7 @@ type decode func(*decoder, *envelope) error
 func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Duration, take decode) error {
 	limited, cancel := within(ctx, wait+Grace)
 	defer cancel()
-	p := &passage{slots: c.slots}
-	req, token, err := c.request(p.watch(limited), tool, body)
+	req, token, err := c.request(limited, tool, body)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -39,13 +38,10 @@ func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Dur
 	}
 	result := Call{Tool: tool}
 	start := time.Now()
-	var resp *http.Response
-	if err = p.enter(limited); err == nil {
-		resp, err = c.gate.next.RoundTrip(req)
-	}
-	reached := attempt{connected: p.leave()}
+	resp, err := c.transport.RoundTrip(req)
+	reached := attempt{}
 	if err == nil {
-		reached = attempt{status: resp.StatusCode, connected: true}
+		reached.status = resp.StatusCode
 		err = c.receive(resp, token, take, &result)
 	}
 	result.Took = time.Since(start)
@@ -72,8 +68,8 @@ func (c *Client) receive(resp *http.Response, token secret.Value, take decode, r
 	if resp.ContentLength > maxReply {
 		return errTooLarge
 	}
-	s := c.gate.slates.take()
-	defer c.gate.slates.wipe(s)
+	s := c.slates.take()
+	defer c.slates.wipe(s)
 	if err := s.fill(resp.Body); err != nil {
 		return err
 	}
@@ -82,9 +78,8 @@ func (c *Client) receive(resp *http.Response, token secret.Value, take decode, r
 
 // attempt is how far a call came.
 type attempt struct {
-	status    int  // 0: no HTTP answer
-	connected bool // there was a connection
-	late      bool // its time was over
+	status int  // 0: no HTTP answer
+	late   bool // its time was over
 }
 
 // settle turns whatever ended a call into one of the errors that Reader

@@ -21,7 +21,8 @@ func cause(err error, a attempt) (OutageKind, error) {
 	case a.late:
 		return OutageTimeout, context.DeadlineExceeded
 	}
-	if !a.connected {
+	var none *unreached
+	if errors.As(err, &none) {
 		return OutageDial, dialCause(err)
 	}
 	text := err.Error()

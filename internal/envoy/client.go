@@ -74,10 +74,10 @@ type Call struct {
 
 // Client calls the three tools, each call once.
 type Client struct {
-	options  Options
-	gate     *gate
-	slots    chan struct{}          // of the gate, for the host
-	requests map[Tool]*http.Request // what all calls of a tool share; nil if the base URL is unusable
+	options   Options
+	transport http.RoundTripper
+	slates    *slates
+	requests  map[Tool]*http.Request // what all calls of a tool share; nil if the base URL is unusable
 }
 
 var _ Reader = (*Client)(nil)
@@ -85,13 +85,16 @@ var _ Reader = (*Client)(nil)
 // New makes a Client. It does not connect. With a base URL that is none, each
 // call is an Outage of kind client_own.
 func New(o Options) *Client {
-	if o.HTTP == nil {
-		o.HTTP = NewHTTPClient(HTTPOptions{})
-	}
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	c := &Client{options: o, gate: gateOf(o.HTTP.Transport)}
+	if o.HTTP == nil || o.HTTP.Transport == nil {
+		o.HTTP = NewHTTPClient(HTTPOptions{})
+	}
+	c := &Client{options: o, transport: o.HTTP.Transport, slates: &slates{}}
+	if x, ok := c.transport.(*exchange); ok {
+		c.slates = &x.slates
+	}
 	u, err := url.Parse(o.BaseURL)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -100,7 +103,6 @@ func New(o Options) *Client {
 	if u.Path == "" {
 		u.Path = "/" // JoinPath would begin without
 	}
-	c.slots = c.gate.slots(u.Scheme + "://" + u.Host)
 	c.requests = map[Tool]*http.Request{}
 	for _, t := range []Tool{ToolStatus, ToolList, ToolAccount} {
 		c.requests[t] = &http.Request{

@@ -247,10 +247,10 @@ func TestNoConnection(t *testing.T) {
 	if o := wantOutage(t, got, err, OutageDial); !errors.Is(o, syscall.ECONNREFUSED) || o.Status != 0 {
 		t.Errorf("refused: %v", err)
 	}
-	unknown := client(roundTrip(func(*http.Request) (*http.Response, error) {
+	nowhere := newHTTPClient(HTTPOptions{}, func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: canary, IsNotFound: true}}
-	}))
-	got, err = ask(unknown, ToolStatus)
+	})
+	got, err = ask(New(Options{BaseURL: "https://api.example.test", Token: bearer, HTTP: nowhere}), ToolStatus)
 	if o := wantOutage(t, got, err, OutageDial); !strings.Contains(o.Error(), "no such host") || strings.Contains(printed(err), canary) {
 		t.Errorf("no host: %s", printed(err))
 	}

@@ -6,9 +6,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -29,7 +26,6 @@ type HTTPOptions struct {
 }
 
 const (
-	defaultDials     = 8
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
 	idleTimeout      = 90 * time.Second
@@ -39,8 +35,8 @@ const (
 )
 
 // NewHTTPClient gives the HTTP client that all connections share: HTTP/2 where
-// TLS offers it, TLS 1.2 at least, no compression, no redirects, no cookies. Call
-// its CloseIdleConnections at the end.
+// TLS offers it, TLS 1.2 at least, no compression, no redirects, no cookies, and
+// nothing is sent twice. Call its CloseIdleConnections at the end.
 func NewHTTPClient(o HTTPOptions) *http.Client {
 	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	return newHTTPClient(o, dial)
@@ -50,7 +46,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 func newHTTPClient(o HTTPOptions, dial dialFunc) *http.Client {
 	if o.DialsPerHost <= 0 {
-		o.DialsPerHost = defaultDials
+		o.DialsPerHost = 8
 	}
 	if o.ConnsPerHost <= 0 {
 		o.ConnsPerHost = 4096
@@ -70,103 +66,11 @@ func newHTTPClient(o HTTPOptions, dial dialFunc) *http.Client {
 		Protocols:              p,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:     true, // a second buffer would hold what the first one may not keep
-		MaxConnsPerHost:        o.ConnsPerHost,
-		MaxIdleConns:           0,
-		MaxIdleConnsPerHost:    o.ConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &http.Client{
-		Transport:     &gate{next: t, width: o.DialsPerHost, hosts: map[string]chan struct{}{}},
+		Transport:     &exchange{transport: t, options: o, lines: map[[2]string]*line{}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// gate is what all connections share: the way to the hosts, and the memory for
-// replies. It lets a bounded number of calls to one host look for a connection at
-// a time. A call that finds one is through at once; the hosts do not wait for
-// each other.
-type gate struct {
-	next   http.RoundTripper
-	width  int
-	slates slates
-
-	mu    sync.Mutex
-	hosts map[string]chan struct{} // as many as there are base URLs
-}
-
-// gateOf gives the gate of a transport; one that has none gets a gate of its own.
-func gateOf(t http.RoundTripper) *gate {
-	if g, ok := t.(*gate); ok {
-		return g
-	}
-	if t == nil {
-		return gateOf(NewHTTPClient(HTTPOptions{}).Transport)
-	}
-	return &gate{next: t, width: defaultDials, hosts: map[string]chan struct{}{}}
-}
-
-// RoundTrip implements http.RoundTripper. Clients of this package pass the gate
-// before they come here.
-func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) { return g.next.RoundTrip(req) }
-
-// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
-func (g *gate) CloseIdleConnections() {
-	if c, ok := g.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-func (g *gate) slots(host string) chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s, ok := g.hosts[host]
-	if !ok {
-		s = make(chan struct{}, g.width)
-		g.hosts[host] = s
-	}
-	return s
-}
-
-// passage is one call's way through the gate.
-type passage struct {
-	slots   chan struct{}
-	trace   httptrace.ClientTrace
-	inside  atomic.Bool // it holds a slot
-	through atomic.Bool // it has found a connection
-}
-
-// watch gives the context by which net/http tells that a connection was found.
-func (p *passage) watch(ctx context.Context) context.Context {
-	p.trace.GotConn = p.found
-	return httptrace.WithClientTrace(ctx, &p.trace)
-}
-
-func (p *passage) found(httptrace.GotConnInfo) {
-	p.through.Store(true)
-	p.step()
-}
-
-// step gives the slot back, once.
-func (p *passage) step() {
-	if p.inside.Swap(false) {
-		<-p.slots
-	}
-}
-
-// enter waits for a slot.
-func (p *passage) enter(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		p.inside.Store(true)
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// leave ends the passage and tells whether it has found a connection.
-func (p *passage) leave() bool {
-	p.step()
-	return p.through.Load()
 }

@@ -85,6 +85,75 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestCallsWaitForRoom: where no more connections are allowed, a call takes the place of one that has ended.
+func TestCallsWaitForRoom(t *testing.T) {
+	for protocol, streams := range map[string]int{"h1": 1, "h2": 100, "h2c": 100} {
+		t.Run(protocol, func(t *testing.T) {
+			n := 2*streams + 1 // one too many
+			arrived, free := make(chan struct{}, n), make(chan struct{})
+			body := reply(t, ToolStatus, true, nil)
+			w := serve(t, protocol, HTTPOptions{ConnsPerHost: 2}, func(rw http.ResponseWriter, r *http.Request) {
+				arrived <- struct{}{}
+				<-free
+				write(200, body)(rw, r)
+			})
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() {
+					if _, err := ask(w.client, ToolStatus); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			for range n - 1 {
+				<-arrived
+			}
+			select {
+			case <-arrived:
+				t.Error("a call too many is on its way")
+			default:
+			}
+			free <- struct{}{}
+			<-arrived
+			close(free)
+			wg.Wait()
+			if w.conns.Load() != 2 {
+				t.Errorf("%d connections", w.conns.Load())
+			}
+		})
+	}
+}
+
+func TestClosedConnectionIsReplaced(t *testing.T) {
+	for _, protocol := range protocols {
+		w := serve(t, protocol, HTTPOptions{ConnsPerHost: 1}, write(200, reply(t, ToolStatus, true, nil)))
+		for round := range 3 {
+			if _, err := ask(w.client, ToolStatus); err != nil {
+				t.Fatalf("%s: %v", protocol, err)
+			}
+			w.http.CloseIdleConnections()
+			if got := w.conns.Load(); got != int64(round+1) {
+				t.Errorf("%s: %d connections in round %d", protocol, got, round)
+			}
+		}
+	}
+}
+
+// TestWaitingCallEndsWithItsContext: it is the caller's end, not an outage.
+func TestWaitingCallEndsWithItsContext(t *testing.T) {
+	w, done := holds(t, "h1", HTTPOptions{ConnsPerHost: 1}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := w.client.List(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+	cancel()
+	wg.Wait()
+	done()
+}
+
 // TestHostsDoNotWaitForEachOther: one host accepts and never greets.
 func TestHostsDoNotWaitForEachOther(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
