@@ -29,8 +29,8 @@ func Notification(e events.Event) sinks.Notification {
 	}
 }
 
-// hostilePurchase says a text wherever a purchase can.
-func hostilePurchase(text string) events.Event {
+// HostilePurchase says a text wherever a purchase can.
+func HostilePurchase(text string) events.Event {
 	e := Confirming()
 	p := e.Purchase
 	p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.ReasonCode = text, text, text, text, text
@@ -41,8 +41,8 @@ func hostilePurchase(text string) events.Event {
 	return e
 }
 
-// hostileNotice says a text wherever a notice can.
-func hostileNotice(text string) events.Event {
+// HostileNotice says a text wherever a notice can.
+func HostileNotice(text string) events.Event {
 	return events.NewNotice("host-a", events.NoticeParked, time.Date(2026, 9, 29, 12, 0, 0, 0, time.UTC), events.Notice{
 		Connection: "host-a", Text: text, Code: text, Fields: []string{text, text}, Support: events.Support{Ref: text, RequestID: text},
 	})
@@ -73,5 +73,6 @@ func Hostile() map[string]string {
 		"marks":        "Z" + strings.Repeat("\u0300\u0301", 6000),
 		"flags":        strings.Repeat("\U0001f1ee\U0001f1f3", 3000),
 		"ampersands":   strings.Repeat("&", 12000),
+		"signs":        strings.Repeat("*_~`|[]<@#", 2000),
 	}
 }

@@ -229,7 +229,7 @@ func (h Harness) hostile(t *testing.T) {
 	for name, text := range Hostile() {
 		t.Run(name, func(t *testing.T) {
 			b := h.Open(t, patience)
-			n := Notification(hostilePurchase(text))
+			n := Notification(HostilePurchase(text))
 			receipt, err := b.Sink.Send(t.Context(), n)
 			if err != nil {
 				t.Fatalf("send: %v", err)
@@ -240,7 +240,7 @@ func (h Harness) hostile(t *testing.T) {
 			again := n
 			again.Kind, again.Urgent, again.Thread = sinks.KindRemind, true, receipt.Thread
 			h.disarms(t, b, text)
-			for _, n := range []sinks.Notification{again, Notification(hostileNotice(text))} {
+			for _, n := range []sinks.Notification{again, Notification(HostileNotice(text))} {
 				if _, err := b.Sink.Send(t.Context(), n); err != nil {
 					t.Fatalf("send %s of %s: %v", n.Kind, n.Event.Type, err)
 				}

@@ -2,6 +2,7 @@ package slack_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -107,6 +108,44 @@ func TestB02_LimitsAreKept(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// More facts than a section of fields holds come in several sections, and none is left out.
+func TestB02_ManyFieldsAreSplit(t *testing.T) {
+	at := now().Add(time.Hour)
+	amount := &events.Amount{Minor: 100, Currency: "INR", Display: "₹1.00"}
+	for name, config := range both() {
+		t.Run(name, func(t *testing.T) {
+			f := newSlack(t)
+			e := sinkstest.Confirming()
+			p := e.Purchase
+			p.Deadlines = events.Deadlines{NextBy: &at, UserActionBy: &at, ApprovalBy: &at, FundingExpires: &at, SpendingExpires: &at}
+			p.Funding, p.MoneyStatus.Paid = &events.Funding{Amount: *amount}, amount
+			p.DetailsMissing = []string{"address", "phone"}
+			n := sinkstest.Notification(e)
+			n.Kind = sinks.KindRemind
+			send(t, newSink(t, config(f)), n)
+			var m struct {
+				Attachments []struct {
+					Blocks []struct{ Fields []struct{ Text string } }
+				}
+			}
+			if err := json.Unmarshal(last(f).Raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			sections, fields := 0, 0
+			for _, b := range m.Attachments[0].Blocks {
+				if len(b.Fields) > 0 {
+					sections++
+				}
+				fields += len(b.Fields)
+			}
+			want := len(words.Of(words.Occasion{Kind: words.KindRemind, Event: e, Since: n.Since, Now: now()}, nil).Major())
+			if want <= 10 || fields != want || sections != (want+9)/10 {
+				t.Errorf("%d fields in %d sections, want %d", fields, sections, want)
+			}
+		})
 	}
 }
 

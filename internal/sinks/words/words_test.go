@@ -2,9 +2,15 @@ package words_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +61,66 @@ func gather(node any, field string, out map[string][]string) {
 			}
 			gather(inner, key, out)
 		}
+	}
+}
+
+// declared gives the words of a type, as the package of events declares them, so
+// that one that is added there and not said here is found.
+func declared(t *testing.T, typ string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../events/event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || fmt.Sprint(spec.Type) != typ {
+			return true
+		}
+		for _, v := range spec.Values {
+			if word, err := strconv.Unquote(v.(*ast.BasicLit).Value); err == nil {
+				out = append(out, word)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// Every word that an event can hold is said by a row of its own.
+func TestEveryDeclaredWordIsSaid(t *testing.T) {
+	unknown := words.Notice("a_word_of_tomorrow")
+	for _, kind := range declared(t, "NoticeKind") {
+		if words.Notice(events.NoticeKind(kind)) == unknown {
+			t.Errorf("notice %s is not said", kind)
+		}
+	}
+	for _, s := range declared(t, "Situation") {
+		if !slices.Contains(situations(), events.Situation(s)) {
+			t.Errorf("situation %s is not among those that these tests say", s)
+		}
+		if p := words.Situation(events.Situation(s)); s != string(events.SituationUnknown) && p == words.Situation("a_word_of_tomorrow") {
+			t.Errorf("situation %s is not said", s)
+		}
+	}
+	for _, m := range declared(t, "Money") {
+		if !slices.Contains(monies(), events.Money(m)) {
+			t.Errorf("money %s is not among those that these tests say", m)
+		}
+		if p := words.Money(events.Money(m)); m != string(events.MoneyUnknown) && p == words.Money("a_word_of_tomorrow") {
+			t.Errorf("money %s is not said", m)
+		}
+	}
+	deadlines := reflect.TypeFor[events.Deadlines]()
+	for i := range deadlines.NumField() {
+		name, _, _ := strings.Cut(deadlines.Field(i).Tag.Get("json"), ",")
+		if words.Deadline(name) == words.Deadline("tomorrow") {
+			t.Errorf("deadline %s is not said", name)
+		}
+	}
+	if n, s, m := len(declared(t, "NoticeKind")), len(declared(t, "Situation")), len(declared(t, "Money")); n < 13 || s < 10 || m < 6 || deadlines.NumField() < 5 {
+		t.Errorf("%d notices, %d situations, %d words for money: they were not found", n, s, m)
 	}
 }
 
