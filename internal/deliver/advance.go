@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
@@ -124,9 +123,7 @@ func (s *shift) waitFor(ln *lane, it *item, until time.Time) {
 	case until.IsZero():
 		s.waits.remove(it.subject())
 	default:
-		env := it.msg.Envelope
-		env.Raw = nil
-		s.waits.set(wait{lane: ln.key, env: env, until: until})
+		s.waits.set(wait{lane: ln.key, env: it.msg.Envelope, until: until})
 	}
 }
 
@@ -241,56 +238,41 @@ func (s *shift) prepare(ln *lane, it *item) (n sinks.Notification, ok bool) {
 	if it.bury != nil || it.out || s.o.NewestOnly && ln.newer(it) {
 		return n, false
 	}
-	var err error
 	if it.ask != nil {
-		if n, err = s.replay(ln, it); err != nil {
-			s.answer(ln, it, WishResult{Status: WishRefused, Problem: err.Error()})
-		}
-		return n, err == nil
+		return s.replay(ln, it), true
 	}
 	if time.Since(it.planned) > fresh {
 		if it.plan = s.decide(ln, it); it.plan.Err != nil || !it.plan.Action.Told() {
 			return n, false
 		}
 	}
-	if n, err = s.notification(ln, it, it.plan); err != nil {
-		it.bury = s.deadLetter(it, CauseUndecodable, err.Error(), ln.rec.standing.Tries[it.eventID()])
-		return n, false
-	}
-	return n, true
+	return s.notification(ln, it, it.plan), true
 }
 
 // notification builds what the sink is given. It sees nothing personal that it
 // may not have, neither in the event nor in the document.
-func (s *shift) notification(ln *lane, it *item, d route.Decision) (sinks.Notification, error) {
-	event, raw, err := s.document(it.msg.Envelope)
-	if err != nil {
-		return sinks.Notification{}, err
-	}
+func (s *shift) notification(ln *lane, it *item, d route.Decision) sinks.Notification {
+	event, document := s.strip(it.msg.Envelope)
 	n := sinks.Notification{
-		Kind: kind(d.Action), Event: event, Raw: raw, Subscription: d.Subscription, Urgent: d.Urgent, Since: d.Since,
+		Kind: kind(d.Action), Event: event, Document: document, Subscription: d.Subscription, Urgent: d.Urgent, Since: d.Since,
 		Thread: ln.rec.standing.Thread, Attempt: ln.rec.standing.Tries[it.eventID()].Count + 1, Held: ln.rec.held,
 	}
 	if d.Action == route.ActionRemind {
 		// A failed try leaves the count in the standing as it was, so a retry has the same.
 		n.Reminded = d.Standing.Alarms[d.Subscription].Reminded
 	}
-	return n, nil
+	return n
 }
 
-// document is the event without what the sink may not have, and its document:
-// the stored bytes where nothing had to go, since writing them anew costs more
-// than all else that is done here.
-func (s *shift) document(env events.Envelope) (events.Event, []byte, error) {
+// strip gives the event without what the sink may not have, and its document
+// where nothing had to go: writing it anew costs more than all else that is done
+// here.
+func (s *shift) strip(env events.Envelope) (events.Event, events.Document) {
 	event := events.ForSink(env.Event, s.o.Personal)
-	if env.Raw != nil && event.Purchase == env.Event.Purchase {
-		return event, env.Raw, nil
+	if event.Purchase == env.Event.Purchase {
+		return event, env.Document
 	}
-	raw, err := events.Encode(event)
-	if err != nil {
-		return event, nil, fmt.Errorf("encode event: %w", err)
-	}
-	return event, raw, nil
+	return event, events.Document{}
 }
 
 func kind(a route.Action) sinks.Kind {

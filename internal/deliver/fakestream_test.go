@@ -52,7 +52,8 @@ func (f *fakeStream) publish(e events.Event) uint64 {
 	if e.Notice != nil {
 		subject = "envoy.notice.host-a"
 	}
-	return f.add(events.Envelope{Event: e, Raw: raw, Subject: subject})
+	_, document, _ := events.Read(raw) // short made-up ids are no events: these have none
+	return f.add(events.Envelope{Event: e, Raw: raw, Document: document, Subject: subject})
 }
 
 func (f *fakeStream) add(env events.Envelope) uint64 {

@@ -1,10 +1,8 @@
 package deliver
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,12 +91,8 @@ func TestSinkSeesOnlyItsPersonalFields(t *testing.T) {
 		if n.Event.Purchase.Description != "red shoes" || n.Event.Purchase.Question.Prompt != "" {
 			t.Errorf("event %+v", n.Event.Purchase)
 		}
-		if raw := string(n.Raw); !strings.Contains(raw, "red shoes") || strings.Contains(raw, "which size") {
-			t.Errorf("document %s", raw)
-		}
-		var back events.Event
-		if err := json.Unmarshal(n.Raw, &back); err != nil || back.ID != e.ID {
-			t.Errorf("document does not decode: %v", err)
+		if stored := n.Document.Bytes(); stored != nil {
+			t.Errorf("the stored document holds more: %s", stored)
 		}
 	})
 }

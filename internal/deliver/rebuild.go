@@ -44,7 +44,6 @@ func (s *shift) rebuild(ctx context.Context, newSink bool) error {
 			continue
 		}
 		at = at.Add(rebuildBy)
-		env.Raw = nil // it is written again from the event where it is needed
 		s.waits.set(wait{lane: laneKey(env), env: env, until: at, unproven: true})
 	}
 	return nil

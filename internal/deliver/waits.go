@@ -30,6 +30,8 @@ func (w *waits) len() int { return len(w.heap) }
 
 // set replaces what the purchase waits for.
 func (w *waits) set(one wait) {
+	// Its bytes are written again from the event where they are needed.
+	one.env.Raw, one.env.Document = nil, events.Document{}
 	w.remove(one.env.Subject)
 	w.bySubject[one.env.Subject] = &one
 	heap.Push(&w.heap, &one)

@@ -97,12 +97,12 @@ func (s *shift) wished(a *ask) {
 	case s.asked >= mostAsked:
 		refuse("too many replays wait already; replay it later")
 	default:
-		event, err := events.Decode(a.Letter.Event)
+		event, document, err := events.Read(a.Letter.Event)
 		if err != nil {
 			refuse("the letter holds no event, so it cannot be sent")
 			return
 		}
-		env := events.Envelope{Event: event, Raw: a.Letter.Event, Subject: a.Letter.Subject, Sequence: a.Letter.Sequence}
+		env := events.Envelope{Event: event, Raw: a.Letter.Event, Document: document, Subject: a.Letter.Subject, Sequence: a.Letter.Sequence}
 		ln := s.lane(laneKey(env))
 		ln.add(&item{msg: Message{Envelope: env}, ask: a})
 		s.asked++
@@ -116,17 +116,13 @@ func (s *shift) test(a *ask) {
 	now := time.Now()
 	e := sample()
 	e.ID, e.Time = e.Subject+"-test-"+strconv.FormatInt(now.UnixMilli(), 10), now.UTC()
-	event, raw, err := s.document(events.Envelope{Event: e})
-	if err != nil {
-		a.reply <- WishResult{Status: WishRefused, Problem: err.Error()}
-		return
-	}
+	event, _ := s.strip(events.Envelope{Event: e})
 	ln := &lane{key: "test", rec: &record{}, busy: true}
 	it := &item{msg: Message{Envelope: events.Envelope{Event: event}}, ask: a}
 	s.asked++
 	s.sending++
 	s.o.Pace.take(now) // it goes out at once, and the next waits for it
-	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Raw: raw, Since: now, Attempt: 1}
+	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Since: now, Attempt: 1}
 	s.aside(func() { s.send(ln, it, n, false) })
 }
 
@@ -142,13 +138,10 @@ func sample() events.Event {
 }
 
 // replay builds the notification of a dead letter.
-func (s *shift) replay(ln *lane, it *item) (sinks.Notification, error) {
-	event, raw, err := s.document(it.msg.Envelope)
-	if err != nil {
-		return sinks.Notification{}, err
-	}
+func (s *shift) replay(ln *lane, it *item) sinks.Notification {
+	event, document := s.strip(it.msg.Envelope)
 	n := sinks.Notification{
-		Kind: sinks.KindEvent, Event: event, Raw: raw, Since: event.Time, Thread: ln.rec.standing.Thread,
+		Kind: sinks.KindEvent, Event: event, Document: document, Since: event.Time, Thread: ln.rec.standing.Thread,
 		Replay: true, Attempt: it.ask.Letter.Attempts + 1,
 	}
 	if p := event.Purchase; p != nil && !p.SituationSince.IsZero() {
@@ -159,7 +152,7 @@ func (s *shift) replay(ln *lane, it *item) (sinks.Notification, error) {
 	if d := s.decide(&lane{key: ln.key, rec: &fresh}, it); d.Err == nil {
 		n.Subscription, n.Urgent = d.Subscription, d.Urgent
 	}
-	return n, nil
+	return n
 }
 
 // stale says why a replay must not go out where only the newest is told; empty:

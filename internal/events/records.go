@@ -118,7 +118,8 @@ type DeadLetter struct {
 // Envelope is an event as it lies in the stream.
 type Envelope struct {
 	Event            Event
-	Raw              []byte // the CloudEvents document as stored
+	Raw              []byte   // the CloudEvents document as stored
+	Document         Document // the same, where it may be sent on
 	Subject          string
 	Sequence         uint64    // in the stream
 	ConsumerSequence uint64    // in the consumer; 0 when read without one

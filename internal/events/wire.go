@@ -60,27 +60,56 @@ func Encode(e Event) ([]byte, error) {
 // MarshalJSON writes e as Encode does.
 func (e Event) MarshalJSON() ([]byte, error) { return Encode(e) }
 
+// Document is the bytes of a document that hold nothing but what its Event
+// holds: each member is one that this version knows, and is there once. So it may
+// be sent on as it is. Only Read makes one; the zero value has no bytes.
+type Document struct{ bytes []byte }
+
+// Bytes are the document's, not to be changed; nil: there are none, and what is
+// sent is written from the Event.
+func (d Document) Bytes() []byte { return d.bytes }
+
 // Decode reads a document as Encode writes it. It is strict about the envelope
 // and passes over members that it does not know, since newer writers may add some.
 func Decode(data []byte) (Event, error) {
+	e, _, err := Read(data)
+	return e, err
+}
+
+// Read is Decode, and gives the document back where it holds no more than the
+// event. The document shares data.
+func Read(data []byte) (Event, Document, error) {
+	e, whole, err := read(data, json2.RejectUnknownMembers(true))
+	if errors.Is(err, json2.ErrUnknownName) {
+		e, _, err = read(data)
+		whole = false
+	}
+	if err != nil || !whole {
+		return e, Document{}, err
+	}
+	return e, Document{data}, nil
+}
+
+// read also tells whether the event has all that was read.
+func read(data []byte, opts ...json2.Options) (e Event, whole bool, err error) {
 	var d document
 	into := payload{of: &d.Type}
 	d.Data = &into
-	if err := json2.Unmarshal(data, &d); err != nil {
-		return Event{}, fmt.Errorf("decode document: %w: %w", ErrBadEvent, err)
+	if err := json2.Unmarshal(data, &d, opts...); err != nil {
+		return Event{}, false, fmt.Errorf("decode document: %w: %w", ErrBadEvent, err)
 	}
 	if err := d.check(); err != nil {
-		return Event{}, fmt.Errorf("decode envelope: %w: %w", ErrBadEvent, err)
+		return Event{}, false, fmt.Errorf("decode envelope: %w: %w", ErrBadEvent, err)
 	}
-	if err := into.late(); err != nil {
-		return Event{}, fmt.Errorf("decode data: %w: %w", ErrBadEvent, err)
+	if err := into.late(opts); err != nil {
+		return Event{}, false, fmt.Errorf("decode data: %w: %w", ErrBadEvent, err)
 	}
-	e := Event{ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject, Time: d.Time.UTC(),
+	e = Event{ID: d.ID, Source: d.Source, Type: d.Type, Subject: d.Subject, Time: d.Time.UTC(),
 		TraceParent: traceParent(d.TraceParent), Purchase: into.purchase, Notice: into.notice}
 	if d.Time.IsZero() {
 		e.Time = time.Time{}
 	}
-	return e, nil
+	return e, e.TraceParent == d.TraceParent, nil
 }
 
 // payload is the data of a document that is being read. Which kind it is depends
@@ -107,10 +136,10 @@ func (p *payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 }
 
 // late decodes what was kept.
-func (p *payload) late() error {
+func (p *payload) late(opts []json2.Options) error {
 	switch {
 	case p.kept != nil:
-		return json2.Unmarshal(p.kept, p.target())
+		return json2.Unmarshal(p.kept, p.target(), opts...)
 	case p.purchase == nil && p.notice == nil:
 		return errNoObject
 	}

@@ -193,6 +193,33 @@ func TestDecodeFindsTheTypeAnywhere(t *testing.T) {
 	}
 }
 
+// TestReadGivesBackWhatHoldsNoMore: bytes that may be sent on hold nothing that
+// was not judged.
+func TestReadGivesBackWhatHoldsNoMore(t *testing.T) {
+	for _, e := range Samples() {
+		good := encoded(t, e)
+		if _, d, err := Read(good); err != nil || !bytes.Equal(d.Bytes(), good) {
+			t.Fatalf("%v: %s", err, d.Bytes())
+		}
+		for name, w := range map[string][2]string{
+			"in the envelope": {`"specversion"`, `"tomorrow":1,"specversion"`},
+			"in the data":     {`"data":{`, `"data":{"tomorrow":{"a":[1]},`},
+			"in a part":       {`"support":{`, `"support":{"tomorrow":"x",`},
+			"other letters":   {`"specversion"`, `"SpecVersion":"1.0","specversion"`},
+			"a trace":         {`"specversion"`, `"traceparent":"tomorrow","specversion"`},
+		} {
+			more := strings.Replace(string(good), w[0], w[1], 1)
+			if more == string(good) {
+				continue // a notice has no such part
+			}
+			got, d, err := Read([]byte(more))
+			if err != nil || d.Bytes() != nil || !bytes.Equal(encoded(t, got), good) {
+				t.Errorf("%s: %v, given back %s", name, err, d.Bytes())
+			}
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, e := range Samples() {
 		f.Add(encoded(f, e))

@@ -61,7 +61,7 @@ func (b *Bus) last(ctx context.Context, subject string) (events.Envelope, error)
 }
 
 func (b *Bus) decode(env *events.Envelope) {
-	env.Event, env.Bad = events.Decode(env.Raw)
+	env.Event, env.Document, env.Bad = events.Read(env.Raw)
 	if env.Bad == nil {
 		return
 	}
