@@ -203,6 +203,19 @@ func TestNewestHistoryAndStart(t *testing.T) {
 	if got := ids(t, b.Stored(t.Context(), time.Now().Add(-time.Hour))); len(got) != 604 {
 		t.Errorf("%d are stored, want 604", len(got))
 	}
+	publish(t, b, settled(reading(5, 0, 2, 0)), 9)
+	var open []string
+	for i := range 600 {
+		if i != 5 {
+			open = append(open, purchaseID(i))
+		}
+	}
+	followed, err := b.Followed(t.Context(), connection)
+	must(t, err)
+	wantIDs(t, "followed", followed, open)
+	if got, err := b.Followed(t.Context(), "another"); len(got) != 0 || err != nil {
+		t.Errorf("another connection follows %v, %v", got, err)
+	}
 	for range b.Newest(t.Context()) {
 		break // a reader may stop early
 	}

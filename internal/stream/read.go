@@ -79,6 +79,25 @@ func (b *Bus) Newest(ctx context.Context) iter.Seq2[events.Envelope, error] {
 	})
 }
 
+// Followed gives the purchases of a connection whose newest event says that they are not over.
+func (b *Bus) Followed(ctx context.Context, connection string) ([]string, error) {
+	if !events.ValidConnection(connection) {
+		return nil, fmt.Errorf("read what is followed: connection %q: %w", connection, events.ErrBadName)
+	}
+	var out []string
+	for env, err := range b.envelopes(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: "envoy.purchase." + connection + ".*",
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("read what is followed: %w", err)
+		}
+		if p := env.Event.Purchase; env.Bad == nil && p != nil && (!p.Terminal || p.Unsettled) {
+			out = append(out, env.Event.Subject)
+		}
+	}
+	return out, nil
+}
+
 // History walks over everything stored about a purchase, oldest first, whatever
 // the connection.
 func (b *Bus) History(ctx context.Context, purchaseID string) iter.Seq2[events.Envelope, error] {

@@ -54,6 +54,9 @@ func (t *term) loadSet(ctx context.Context) {
 		delays := backoff.Policy{Base: time.Second, Max: 30 * time.Second}
 		for try := 0; ; try++ {
 			set, found, err := t.w.sets.WatchSet(ctx, t.conn.Name)
+			if err == nil && !found {
+				set, err = t.salvage(ctx)
+			}
 			if err == nil {
 				return func(ctx context.Context, now time.Time) { t.remember(ctx, set, found, now) }
 			}
@@ -65,6 +68,17 @@ func (t *term) loadSet(ctx context.Context) {
 			pause(ctx, delays.Delay(try)+200*time.Millisecond)
 		}
 	})
+}
+
+// salvage makes a set of what the stream knows, where the store knows nothing: it may have been emptied, and a purchase
+// whose money hangs would be forgotten.
+func (t *term) salvage(ctx context.Context) (events.WatchSet, error) {
+	var set events.WatchSet
+	ids, err := t.w.publisher.Followed(ctx, t.conn.Name)
+	for _, id := range ids {
+		set.Refs = append(set.Refs, events.WatchRef{PurchaseID: id, Seen: true, Since: time.Now()})
+	}
+	return set, err
 }
 
 // remember takes up what was watched before.

@@ -14,6 +14,8 @@ type Publisher interface {
 	Publish(ctx context.Context, e events.Event, after uint64) (uint64, error)
 	// Last gives the newest event of a purchase and its sequence; nil when there is none.
 	Last(ctx context.Context, connection, purchaseID string) (*events.Event, uint64, error)
+	// Followed gives the purchases of a connection whose newest event says that they are not over.
+	Followed(ctx context.Context, connection string) ([]string, error)
 }
 
 // Cursors remember up to where each purchase was published.

@@ -45,6 +45,30 @@ func TestB32_RestartTellsNothingTwice(t *testing.T) {
 	})
 }
 
+// A state store that was emptied takes no purchase with it: one that no look and no list leads to, and whose money hangs,
+// is followed on by what the stream says.
+func TestEmptiedStoreForgetsNoHangingMoney(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateVerifying))
+		b.pass(5 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "refund_pending" })
+		b.pass(5 * time.Minute)
+		b.stop()
+		f.with(func() { f.list = nil })
+		b.store.forgetState()
+		b.restart(f)
+		defer b.stop()
+		b.pass(time.Hour)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.Money.Status = "refunded" })
+		f.with(func() { f.list = nil })
+		b.pass(8 * time.Hour)
+		b.wantStates(pid(1), "verifying:revision completed:revision completed:revision")
+	})
+}
+
 func TestB32_RealChangesComeThrough(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()

@@ -104,6 +104,21 @@ func (s *store) Last(_ context.Context, name, id string) (*events.Event, uint64,
 	return &e, uint64(i) + 1, nil
 }
 
+func (s *store) Followed(_ context.Context, name string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noBus {
+		return nil, errAway
+	}
+	var out []string
+	for _, i := range s.last {
+		if e := s.stored[i]; e.Source == "/connections/"+name && (!e.Purchase.Terminal || e.Purchase.Unsettled) {
+			out = append(out, e.Subject)
+		}
+	}
+	return out, nil
+}
+
 func (s *store) Cursor(_ context.Context, id string) (events.Cursor, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
