@@ -131,6 +131,19 @@ func TestB40_OnlyTheStrippedEventGoesOut(t *testing.T) {
 	}
 }
 
+func TestB40_NoSecretOfAnyTextIsShown(t *testing.T) {
+	server := newServer(t, sinkfakes.SMTPOptions{})
+	send(t, newSink(t, config(server)), sinkstest.Notification(sinkstest.Leaky()))
+	p := parse(t, server.Mails()[0])
+	subject := p.decoded(t, "Subject")
+	for _, part := range []string{p.text, p.html} {
+		sinkstest.Stripped(t, subject+"\n"+part)
+	}
+	if subject == "" || !strings.Contains(subject, "Example Store") {
+		t.Errorf("the subject is %q", subject)
+	}
+}
+
 func TestB11_HTMLIsShownAsText(t *testing.T) {
 	const name = `<img src=x onerror=1><a href="http://evil.example.test">pay</a>`
 	server := newServer(t, sinkfakes.SMTPOptions{Checks: true})

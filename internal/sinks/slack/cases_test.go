@@ -260,6 +260,26 @@ func TestB40_OnlyTheStrippedEventIsShown(t *testing.T) {
 	}
 }
 
+func TestB40_NoSecretOfAnyTextIsShown(t *testing.T) {
+	for name, config := range both() {
+		t.Run(name, func(t *testing.T) {
+			f := newSlack(t)
+			c := config(f)
+			s := newSink(t, c)
+			n := sinkstest.Notification(sinkstest.Leaky())
+			n.Thread = send(t, s, n).Thread
+			sinkstest.Stripped(t, string(last(f).Raw))
+			n.Kind = sinks.KindRemind
+			send(t, s, n)
+			for _, p := range f.Posts() {
+				if p.ThreadTS == "" {
+					sinkstest.Stripped(t, string(p.Raw))
+				}
+			}
+		})
+	}
+}
+
 // An answer that drips holds a try up to its time and is no success.
 func TestAnswerThatDripsIsBounded(t *testing.T) {
 	for name, config := range both() {

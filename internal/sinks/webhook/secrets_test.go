@@ -87,6 +87,24 @@ func TestB40_OnlyTheStrippedEventGoesOut(t *testing.T) {
 	}
 }
 
+func TestB40_NoSecretOfAnyTextGoesOut(t *testing.T) {
+	for name, c := range map[string]webhook.Config{
+		"structured": {}, "binary": {Mode: webhook.ModeBinary}, "pagerduty": {Preset: webhook.PresetPagerDuty},
+		"teams": {Preset: webhook.PresetTeams}, "discord": {Preset: webhook.PresetDiscord}, "ntfy": {Preset: webhook.PresetNtfy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := newHook(t)
+			c.URL, c.AllowCIDRs, c.Secrets = secret.New(hook.URL("/")), loopback(), keys("the key")
+			send(t, newSink(t, c), sinkstest.Notification(sinkstest.Leaky()))
+			r := hook.Received()[0]
+			sinkstest.Stripped(t, fmt.Sprint(r.Header)+string(r.Body))
+			if c.Preset == "" && !verify(t, r, []byte("the key")) {
+				t.Error("the signature does not fit the stripped body")
+			}
+		})
+	}
+}
+
 // What the stored bytes hold beyond the fields of this version was judged by nobody:
 // a newer watcher's members at every depth, one that is there twice, one in other letters.
 func TestB40_MembersThatAreNotKnownStayOut(t *testing.T) {
