@@ -62,8 +62,9 @@ type drainArgs struct {
 
 // least is the least program that does the work of a delivery: it decodes the
 // product's events, matches the same condition, reads and writes a record for
-// each purchase in batches, signs, posts and acknowledges. It keeps no order, and
-// an error ends it.
+// each purchase in batches, signs, posts, acknowledges, and publishes a record of
+// what it did without asking for an answer. It keeps no order, and an error ends
+// it.
 type least struct {
 	f     *floor
 	a     drainArgs
@@ -80,6 +81,12 @@ type leastJob struct {
 	msg   jetstream.Msg
 	event leastEvent
 	key   string
+}
+
+// leastRecord is what is remembered of a purchase.
+type leastRecord struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
 }
 
 type leastEvent struct {
@@ -227,8 +234,11 @@ func (l *least) plan(ctx context.Context, batch []jetstream.Msg) error {
 		return fmt.Errorf("read standings: %w", err)
 	}
 	for i, j := range jobs {
-		if records[i] == j.event.ID {
-			continue
+		if text, ok := records[i].(string); ok {
+			var said leastRecord
+			if err := json.Unmarshal([]byte(text), &said); err != nil || said.ID == j.event.ID {
+				continue
+			}
 		}
 		select {
 		case l.jobs <- j:
@@ -243,7 +253,11 @@ func (l *least) plan(ctx context.Context, batch []jetstream.Msg) error {
 func (l *least) write(ctx context.Context, batch []leastJob) error {
 	_, err := l.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, j := range batch {
-			p.Set(ctx, j.key, j.event.ID, time.Hour)
+			record, err := json.Marshal(leastRecord{ID: j.event.ID, At: time.Now()})
+			if err != nil {
+				return err
+			}
+			p.Set(ctx, j.key, record, time.Hour)
 		}
 		return nil
 	})
@@ -254,6 +268,21 @@ func (l *least) write(ctx context.Context, batch []leastJob) error {
 		if err := j.msg.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
 		}
+		if err := l.audit(j); err != nil {
+			return fmt.Errorf("publish what was done: %w", err)
+		}
 	}
 	return nil
+}
+
+// audit publishes what became of an event where the product does.
+func (l *least) audit(j leastJob) error {
+	body, err := json.Marshal(events.Delivery{
+		Sink: sinkName, EventID: j.event.ID, PurchaseID: j.event.Subject, Type: events.Type(j.event.Type),
+		Revision: j.event.Data.Reading.Revision, Outcome: "sent", Attempt: 1, At: time.Now(), Detail: "200",
+	})
+	if err != nil {
+		return err
+	}
+	return l.f.nc.Publish("envoy.delivery."+sinkName+"."+j.event.Subject, body)
 }

@@ -179,19 +179,17 @@ func (s *shift) end(cause error, stopPull func()) {
 // gather takes what else is there without waiting, so that one read and one
 // write of standings serve all of it.
 func (s *shift) gather() {
-	for {
-		select {
-		case m := <-s.arrived:
-			s.take(m)
-		case r := <-s.results:
-			s.finish(r)
-		case f := <-s.fetched:
-			s.finishFetch(f)
-		case w := <-s.wrote:
-			s.finishWrite(w)
-		default:
-			return
-		}
+	for len(s.arrived) > 0 {
+		s.take(<-s.arrived)
+	}
+	for len(s.results) > 0 {
+		s.finish(<-s.results)
+	}
+	for len(s.fetched) > 0 {
+		s.finishFetch(<-s.fetched)
+	}
+	for len(s.wrote) > 0 {
+		s.finishWrite(<-s.wrote)
 	}
 }
 

@@ -71,6 +71,7 @@ type Consumer struct {
 
 	stallCheck time.Duration // only tests change it
 
+	look     look
 	cons     jetstream.Consumer
 	last     uint64 // consumer sequence of the message before
 	stalls   int
@@ -147,9 +148,7 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 	if msgs == nil {
 		return nil, ErrStopped
 	}
-	wait, cancel := context.WithTimeout(ctx, c.stallCheck)
-	defer cancel()
-	msg, err := msgs.Next(jetstream.NextContext(wait))
+	msg, err := msgs.Next(jetstream.NextContext(c.look.within(ctx, c.stallCheck)))
 	switch {
 	case err == nil:
 		return msg, nil
@@ -170,6 +169,31 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 	default:
 		return nil, c.again("pull", err)
 	}
+}
+
+// look is the context of calls that end in time for the next look for a stall.
+// Calls that follow each other closely share one: a deadline for each message
+// costs more than the message.
+type look struct {
+	of     context.Context //nolint:containedctx // of the calls, only to know them again
+	ctx    context.Context //nolint:containedctx // what they share
+	cancel context.CancelFunc
+	until  time.Time
+}
+
+// within gives a context that ends after d, or in between half of it and d where
+// an earlier one goes on.
+func (l *look) within(ctx context.Context, d time.Duration) context.Context {
+	now := time.Now()
+	if l.of == ctx && l.until.Sub(now) >= d/2 {
+		return l.ctx
+	}
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.of, l.until = ctx, now.Add(d)
+	l.ctx, l.cancel = context.WithDeadline(ctx, l.until)
+	return l.ctx
 }
 
 // probe asks the server about a consumer that gives nothing: a pull consumer

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,10 +24,10 @@ const (
 // the body. See Config.Secrets for the forms of a secret. A secret that has a prefix
 // but is no key is an error, which does not repeat it.
 func Sign(secrets []secret.Value, id string, at time.Time, body []byte) (string, error) {
-	content := append([]byte(id+"."+strconv.FormatInt(at.Unix(), 10)+"."), body...)
+	head := []byte(id + "." + strconv.FormatInt(at.Unix(), 10) + ".")
 	signatures := make([]string, 0, len(secrets))
 	for _, s := range secrets {
-		one, err := signOne(s.Reveal(), content)
+		one, err := signOne(s.Reveal(), head, body)
 		if err != nil {
 			return "", err
 		}
@@ -35,7 +36,7 @@ func Sign(secrets []secret.Value, id string, at time.Time, body []byte) (string,
 	return strings.Join(signatures, " "), nil
 }
 
-func signOne(text string, content []byte) (string, error) {
+func signOne(text string, head, body []byte) (string, error) {
 	if text == "" {
 		return "", errors.New("sign: a secret is empty")
 	}
@@ -44,7 +45,7 @@ func signOne(text string, content []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(key, content)), nil
+		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(key, slices.Concat(head, body))), nil
 	}
 	key := []byte(text)
 	if encoded, ok := strings.CutPrefix(text, prefixHMAC); ok {
@@ -54,7 +55,8 @@ func signOne(text string, content []byte) (string, error) {
 		}
 	}
 	mac := hmac.New(sha256.New, key)
-	mac.Write(content)
+	mac.Write(head)
+	mac.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
