@@ -124,7 +124,7 @@ func (f *fleet) owned(what string, limit time.Duration, n, most int, also func()
 
 // hosts writes the configuration of watchers of n connections, each of its own
 // user with one purchase, and gives the purchases.
-func (w *world) hosts(n int) (file string, ids []string) {
+func (w *world) hosts(n int, at places) (file string, ids []string) {
 	w.t.Helper()
 	dir := filepath.Join(w.dir, "hosts")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -139,7 +139,7 @@ log: { level: info, format: json }
 shutdown_grace: 5s
 watch: { requests_per_minute: 100, look_every: 5s, discover_every: 5s }
 connections:
-`, w.nats.URL(), w.redis.URL(), dir)
+`, at.nats, at.redis, dir)
 	for i := range n {
 		user := fmt.Sprintf("user-%d", i)
 		w.write(dir, user, w.sim.AddToken(user, "origin:https://host.example.test"))
@@ -192,7 +192,7 @@ func (w *world) published(what string, ids []string) {
 func TestWatchersShareConnections(t *testing.T) {
 	const n = 300
 	w := newWorld(t)
-	file, ids := w.hosts(n)
+	file, ids := w.hosts(n, w.outside())
 	f := &fleet{w: w, program: "watcher", file: file}
 	for range 3 {
 		f.add()

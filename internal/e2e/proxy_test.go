@@ -61,6 +61,13 @@ func newProxy(t *testing.T, target string) *proxy {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
+// point sends new connections elsewhere; those that are open stay.
+func (p *proxy) point(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 // arm stops traffic in dir once pattern passes; the channel closes when it did.
 // With after, only on a connection where after went the other way before.
 func (p *proxy) arm(dir direction, pattern, after string) <-chan struct{} {
@@ -98,7 +105,10 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		s, err := (&net.Dialer{}).DialContext(p.t.Context(), "tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		s, err := (&net.Dialer{}).DialContext(p.t.Context(), "tcp", target)
 		if err != nil {
 			c.Close()
 			continue

@@ -48,7 +48,7 @@ func (p *proc) register(connection, purchase string) (int, string) {
 func TestRegistrationReachesTheOwnerFromAnywhere(t *testing.T) {
 	const n = 6
 	w := newWorld(t)
-	file, _ := w.hosts(n)
+	file, _ := w.hosts(n, w.outside())
 	f := &fleet{w: w, program: "watcher", file: file}
 	one, two := f.add(), f.add()
 	f.owned("two watchers", settledIn, n, n/2, nil)
