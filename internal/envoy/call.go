@@ -188,9 +188,7 @@ func (c *Client) request(ctx context.Context, tool Tool, body []byte) (*http.Req
 		return own("read token: empty, or not fit for a header")
 	}
 	req := base.WithContext(ctx)
-	req.Body, req.ContentLength = newPayload(body), int64(len(body))
-	req.Header = maps.Clone(base.Header)
-	req.Header["Authorization"] = []string{"Bearer " + token.Reveal()}
+	req.Body, req.ContentLength, req.Header = newPayload(body), int64(len(body)), c.header(token)
 	if c.options.Proof != nil {
 		proof, err := c.options.Proof(ctx, req.Method, req.URL.String(), sha256.Sum256(body))
 		if err != nil {
@@ -199,9 +197,29 @@ func (c *Client) request(ctx context.Context, tool Tool, body []byte) (*http.Req
 		if !headerValue(proof) {
 			return own("make proof: empty, or not fit for a header")
 		}
+		req.Header = maps.Clone(req.Header)
 		req.Header.Set("Envoy-Installation-Proof", proof)
 	}
 	return req, token, nil
+}
+
+// bearing is a token and the header of its calls. All that wait share it: nothing
+// changes a header that was sent.
+type bearing struct {
+	token  secret.Value
+	header http.Header
+}
+
+func (c *Client) header(token secret.Value) http.Header {
+	if b := c.bearing.Load(); b != nil && b.token.Reveal() == token.Reveal() {
+		return b.header
+	}
+	b := &bearing{token: token, header: http.Header{
+		"Authorization": {"Bearer " + token.Reveal()}, "Content-Type": {"application/json"}, "Accept": {"application/json"},
+		"User-Agent": {"herald/" + c.options.Version},
+	}}
+	c.bearing.Store(b)
+	return b.header
 }
 
 // payload is the body of a request.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/secret"
@@ -77,6 +78,7 @@ type Client struct {
 	options   Options
 	transport http.RoundTripper
 	slates    *slates
+	bearing   atomic.Pointer[bearing]
 	requests  map[Tool]*http.Request // what all calls of a tool share; nil if the base URL is unusable
 }
 
@@ -107,9 +109,6 @@ func New(o Options) *Client {
 	for _, t := range []Tool{ToolStatus, ToolList, ToolAccount} {
 		c.requests[t] = &http.Request{
 			Method: http.MethodPost, URL: u.JoinPath("tools", string(t)), Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: http.Header{
-				"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"herald/" + o.Version},
-			},
 		}
 	}
 	return c

@@ -1,8 +1,8 @@
 package watch
 
 import (
-	"encoding/json"
 	"time"
+	"unique"
 
 	"github.com/heraldbridge/herald/internal/envoy"
 	"github.com/heraldbridge/herald/internal/events"
@@ -51,6 +51,19 @@ func project(p envoy.Purchase) events.Snapshot {
 		s.Funding = &events.Funding{Amount: amount(f.Amount), ExpiresAt: moment(f.ExpiresAt)}
 	}
 	return s
+}
+
+// share lets purchases keep one copy of the texts that many of them have.
+func share(s *events.Snapshot) {
+	for _, text := range []*string{
+		(*string)(&s.State), &s.UserTask, &s.ReasonCode, &s.StatusText, &s.Rail, &s.RailReason, &s.CheckoutBy, &s.Merchant.Name,
+		&s.Merchant.URL, &s.Amount.Currency, &s.Amount.Display, &s.Approval.State, &s.Approval.Method, &s.PaymentReady.Kind,
+		&s.Money.Status, &s.Agent.ID, &s.Agent.DisplayName, &s.Agent.Verification,
+	} {
+		if *text != "" {
+			*text = unique.Make(*text).Value()
+		}
+	}
 }
 
 func receipt(r *envoy.Receipt) *events.Receipt {
@@ -120,10 +133,7 @@ func followable(n envoy.Next) (*follow, bool) {
 	if err != nil {
 		return nil, false
 	}
-	f := &follow{
-		reference: args.Purchase, args: append(json.RawMessage(nil), n.Args...),
-		after: args.AfterRevision, wait: min(args.Wait, holdWait),
-	}
+	f := &follow{reference: args.Purchase, args: n.Args, after: args.AfterRevision, wait: min(args.Wait, holdWait)}
 	if n.AfterSeconds != nil && *n.AfterSeconds > 0 {
 		f.delay = time.Duration(min(*n.AfterSeconds, 86400)) * time.Second
 	}

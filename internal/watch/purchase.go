@@ -19,63 +19,64 @@ type purchase struct {
 	keyHash string       // of the idempotency key, where known
 	key     secret.Value // the key itself, only between its registration and its first sight; never stored
 
+	// Yes or no; together, since there are many purchases.
 	registered bool
-	baseline   bool      // found by first contact
-	probe      bool      // ended before first contact: told only if its money hangs
-	reread     bool      // held money has changed since it ended: read it now
-	recheck    bool      // settled as far as we know, but something says otherwise: read once more
-	ours       bool      // this connection has watched or published it before
-	seen       bool      // Envoy has shown it at least once, now or before a restart
-	ref        time.Time // watched since, restarts included
-	begun      time.Time // followed by this term since
+	baseline   bool // found by first contact
+	probe      bool // ended before first contact: told only if its money hangs
+	reread     bool // held money has changed since it ended: read it now
+	recheck    bool // settled as far as we know, but something says otherwise: read once more
+	ours       bool // this connection has watched or published it before
+	seen       bool // Envoy has shown it at least once, now or before a restart
+	loaded     bool // cursor and last message were compared
+	known      bool // something was said about it
+	compared   bool // last was compared with what Envoy shows
+	over       bool // snap, as judged: terminal
+	hangs      bool // snap, as judged: unsettled
+	rooted     bool // the predecessor's cursor was asked for root
+	onlyLook   bool // a reply about it was ready once
+	slowest    bool // it was not found
+	gone       bool // not followed any more
 
-	// What was said. A purchase is loaded when cursor and last message were compared.
-	loaded bool
-	known  bool
+	ref   time.Time // watched since, restarts included
+	begun time.Time // followed by this term since
+
+	// What was said.
 	cursor events.Cursor
 	said   *said         // nil: nothing was in this term
 	last   *events.Event // of the stream when the term began, until something else is said
 
-	compared bool // last was compared with what Envoy shows
-
 	// What is known now.
-	snap     *events.Snapshot // newest accepted; nil until something is shown in this term
-	source   events.Source
-	server   time.Time // Envoy's clock in the reply of snap
-	support  events.Support
-	over     bool // as judged: terminal
-	hangs    bool // as judged: unsettled
-	told     told
-	held     events.HeldAnswer
-	heldAt   time.Time // Envoy's clock in the look of held; zero: no look has answered
-	root     string    // chain root, where known
-	rooted   bool      // the predecessor's cursor was asked for it
-	state    events.State
-	column   column
-	since    time.Time               // in state, by our clock
-	lower    map[envoy.Tool]*lowered // nil until there is one
-	onlyLook bool
+	snap    *events.Snapshot // newest accepted; nil until something is shown in this term
+	source  events.Source
+	server  time.Time // Envoy's clock in the reply of snap
+	support events.Support
+	told    told
+	held    events.HeldAnswer
+	heldAt  time.Time // Envoy's clock in the look of held; zero: no look has answered
+	root    string    // chain root, where known
+	state   events.State
+	column  column
+	since   time.Time               // in state, by our clock
+	lower   map[envoy.Tool]*lowered // nil until there is one
 
 	// How it is followed.
 	call       *call
 	publishing *publication
 	pending    []observation
-	line       line
-	slowest    bool
-	missing    int // replies in a row that it does not exist
+	trouble    *line // nil: its reads fare well
+	next       *follow
 	asked      time.Time
 	replied    time.Time
 	shown      time.Time
 	heard      time.Time // newest valid reply about it
-	early      int
 	pause      time.Duration
-	next       *follow
 	listState  events.State
 	listedEnd  time.Time // when the list that shows it as ended went out
 	at         time.Time // when something may be due
 	dueSince   time.Time
-	heapIndex  int // -1: not in the agenda
-	gone       bool
+	heapIndex  int   // -1: not in the agenda
+	missing    int32 // replies in a row that it does not exist
+	early      int32 // holds in a row that came back too soon
 }
 
 // call is one status request under way.
@@ -118,6 +119,22 @@ type line struct {
 // good forgets troubles after a valid reply.
 func (l *line) good() { *l = line{} }
 
+// line is how the reads of p fare, to be written on.
+func (p *purchase) line() *line {
+	if p.trouble == nil {
+		p.trouble = &line{}
+	}
+	return p.trouble
+}
+
+// closed is before when p may not be read, because an error said so.
+func (p *purchase) closed() time.Time {
+	if p.trouble == nil {
+		return time.Time{}
+	}
+	return p.trouble.closed
+}
+
 func (p *purchase) busy() bool { return p.call != nil || p.publishing != nil || !p.loaded }
 
 // revision is the newest one known.
@@ -159,7 +176,7 @@ func (p *purchase) view(now time.Time) view {
 		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
 		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
 		since: p.since, begun: p.begun, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
-		next: p.next, reread: p.reread, closed: p.line.closed, listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
+		next: p.next, reread: p.reread, closed: p.closed(), listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
 	}
 	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)
 	if revived {

@@ -46,9 +46,21 @@ func (t *term) options() events.Options { return events.Options{Personal: t.poli
 
 // overdue gives the deadline of p that has passed by Envoy's clock.
 func (p *purchase) overdue() (name string, at time.Time, yes bool) {
-	terminal, unsettled := p.stand()
+	d := deadlinesOf(*p.snap, p.told)
+	if !passed(d, p.server) {
+		return "", time.Time{}, false
+	}
 	return events.DueDeadline(events.Event{Purchase: &events.Purchase{
-		Terminal: terminal, Unsettled: unsettled, Deadlines: deadlinesOf(*p.snap, p.told), Approval: p.snap.Approval,
-		PaymentReady: p.snap.PaymentReady,
+		Terminal: p.over, Unsettled: p.hangs, Deadlines: d, Approval: p.snap.Approval, PaymentReady: p.snap.PaymentReady,
 	}}, p.server)
+}
+
+// passed tells whether any deadline has passed, whether or not it still binds.
+func passed(d events.Deadlines, now time.Time) bool {
+	for _, t := range [...]*time.Time{d.NextBy, d.UserActionBy, d.ApprovalBy, d.FundingExpires, d.SpendingExpires} {
+		if t != nil && !t.After(now) {
+			return true
+		}
+	}
+	return false
 }

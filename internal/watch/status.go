@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/envoy"
@@ -70,7 +69,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	if p.id == "" {
 		p = t.adopt(ctx, p, reply.Purchase.PurchaseID, now)
 	}
-	p.line.good()
+	p.trouble = nil
 	delete(t.sense.refused, envoy.ToolStatus)
 	p.replied, p.shown, p.heard = now, now, now
 	p.hurry(c, reply.Purchase.Revision, now)
@@ -108,10 +107,9 @@ func (p *purchase) hurry(c *call, revision int64, now time.Time) {
 		p.early = 0
 	case earlyReply(now.Sub(c.asked), c.held):
 		p.early++
-		p.pause = earlyPause(p.early)
+		p.pause = earlyPause(int(p.early))
 	default:
 		p.early = 0
-		p.pause = time.Duration(rand.Int64N(int64(time.Second))) // holds must not stay in step
 	}
 }
 

@@ -88,6 +88,7 @@ func (t *term) observe(ctx context.Context, p *purchase, o observation, now time
 	}
 	if p.snap == nil || !reflect.DeepEqual(p.snap, o.snap) {
 		p.snap = o.snap
+		share(p.snap)
 	}
 	p.source, p.server, p.support = o.source, o.server, o.support
 	p.state, p.column, p.missing, p.slowest = s.State, columnOf(s), 0, false

@@ -85,7 +85,7 @@ func (t *term) foreign(ctx context.Context, l *line, err error, now time.Time) {
 
 // troubleStatus handles a status request that gave nothing.
 func (t *term) troubleStatus(ctx context.Context, p *purchase, c *call, err error, now time.Time) {
-	switch t.settle(ctx, &p.line, envoy.ToolStatus, c.held, err, now) {
+	switch t.settle(ctx, p.line(), envoy.ToolStatus, c.held, err, now) {
 	case remedyMissing:
 		t.notFound(ctx, p, err, now)
 	case remedyBadInput:
@@ -119,9 +119,9 @@ func (t *term) troubleList(ctx context.Context, asked time.Time, err error, now 
 // notFound is Envoy's answer that the purchase does not exist, or is another user's.
 func (t *term) notFound(ctx context.Context, p *purchase, err error, now time.Time) {
 	p.missing++
-	p.line.closed = now.Add(time.Minute)
+	p.line().closed = now.Add(time.Minute)
 	if !p.seen {
-		p.line.closed = now.Add(lookPace(now.Sub(p.ref), t.policy.LookEvery))
+		p.line().closed = now.Add(lookPace(now.Sub(p.ref), t.policy.LookEvery))
 		if p.id != "" && now.Sub(p.ref) > 10*time.Minute {
 			t.sayMissing(ctx, p, err, now, "Envoy does not know this purchase after ten minutes; it is not watched any more.")
 			t.forget(p)
@@ -150,7 +150,7 @@ func (t *term) badReference(ctx context.Context, p *purchase, err error, now tim
 		return
 	}
 	p.slowest = true
-	p.line.closed = now.Add(slowest)
+	p.line().closed = now.Add(slowest)
 }
 
 // badCall is the same for looks and lists, whose request never changes.
