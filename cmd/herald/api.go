@@ -93,7 +93,13 @@ func (l listing[T]) print(c *cobra.Command, a *api) error {
 
 // group is a command that only has others under it.
 func group(use, short string, under ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	var examples []string // the first of each
+	for _, c := range under {
+		first, _, _ := strings.Cut(c.Example, "\n")
+		examples = append(examples, first)
+	}
+	cmd := &cobra.Command{Use: use, Short: short, Example: strings.Join(examples, "\n"),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	cmd.AddCommand(under...)
 	return cmd
 }

@@ -10,8 +10,6 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check the configuration, or print its schema",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var file string
 	check := &cobra.Command{
 		Use:   "check",
@@ -43,6 +41,5 @@ func configCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.AddCommand(check, schema)
-	return cmd
+	return group("config", "Check the configuration, or print its schema", check, schema)
 }

@@ -2,6 +2,8 @@
 // command line.
 package main
 
+//go:generate go test . -run ^TestReferenceIsCurrent$ -update
+
 import (
 	"os"
 
@@ -20,6 +22,7 @@ func command() *cobra.Command {
 		Use:     "herald",
 		Short:   "Watch Envoy purchases and tell people and services when one changes",
 		Version: version,
+		Example: "  herald demo\n  herald config check -c herald.yaml\n  herald run -c herald.yaml\n  herald purchases list --unsettled",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(

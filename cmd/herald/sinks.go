@@ -25,7 +25,7 @@ func sinksListCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return listing[console.Sink]{
 				path: "/v1/sinks", empty: "no sink is known",
-				head: []string{"SINK", "KIND", "STATE", "FOR", "BACKLOG", "IN HAND", "LAST SUCCESS", "NEXT PROBE", "OWNER", "FAILURE"},
+				head: []string{"SINK", "KIND", "STATE", "FOR", "BACKLOG", "IN HAND", "A MINUTE", "LAST SUCCESS", "NEXT PROBE", "OWNER", "FAILURE"},
 				row:  sinkRow,
 			}.print(c, a)
 		},
@@ -49,7 +49,7 @@ func sinkRow(s console.Sink) ([]string, tone) {
 	if !s.Configured {
 		owner = "nobody: not in a running configuration"
 	}
-	return []string{s.Name, s.Kind, s.State, ago(s.Since), fmt.Sprint(s.Backlog), fmt.Sprint(s.InHand), ago(s.LastSuccess), probe, owner,
+	return []string{s.Name, s.Kind, s.State, ago(s.Since), fmt.Sprint(s.Backlog), fmt.Sprint(s.InHand), fmt.Sprintf("%.3g", s.Rate), ago(s.LastSuccess), probe, owner,
 		firstOf(s.StoreError, s.Failure)}, t
 }
 

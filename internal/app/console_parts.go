@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/deliver"
@@ -38,6 +39,8 @@ type parts struct {
 	loops   func() []*deliver.Loop   // those in force
 	watcher *watch.Watcher           // nil: this process watches nothing
 	alone   bool                     // no other process can be part of this
+	sent    prometheus.Gatherer      // counts what sinks accepted
+	rates   rates
 
 	mu   sync.Mutex
 	last []report
@@ -51,7 +54,7 @@ func newParts(a *App, st *stores, loops func() []*deliver.Loop, w *watch.Watcher
 	}
 	p := &parts{
 		name: fmt.Sprintf("%s on %s, pid %d", a.Role, host, os.Getpid()), stores: st, loops: loops, watcher: w,
-		kinds: a.kinds, alone: a.Config.Redis.URL == "",
+		kinds: a.kinds, alone: a.Config.Redis.URL == "", sent: a.registry,
 	}
 	return p
 }
@@ -65,7 +68,7 @@ func (a *App) kinds() map[string]string {
 	return out
 }
 
-// run answers other processes until ctx ends.
+// run answers other processes, and keeps the rates, until ctx ends.
 func (p *parts) run(ctx context.Context) error {
 	sub, err := p.stores.bus.Conn().Subscribe(statusSubject, func(m *nats.Msg) {
 		body, err := json.Marshal(p.own())
@@ -76,9 +79,17 @@ func (p *parts) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for questions about status: %w", err)
 	}
-	<-ctx.Done()
-	_ = sub.Unsubscribe()
-	return nil
+	tick := time.NewTicker(rateEvery)
+	defer tick.Stop()
+	for {
+		p.rates.add(time.Now(), sentBySink(p.sent))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			_ = sub.Unsubscribe()
+			return nil
+		}
+	}
 }
 
 // own is how this process is doing.
@@ -89,7 +100,7 @@ func (p *parts) own() report {
 		one := console.Sink{
 			Name: s.Name, Kind: p.kinds()[s.Name], State: string(s.State), Since: s.Since, Failure: s.Failure,
 			NextProbe: s.NextProbe, LastSuccess: s.LastSuccess, InHand: s.InHand, Sending: s.Sending, Waiting: s.Waiting,
-			StoreError: s.StoreError, Configured: true,
+			StoreError: s.StoreError, Configured: true, Rate: p.rates.perMinute(s.Name),
 		}
 		if s.State != deliver.StateWaiting && s.State != deliver.StateStopped {
 			one.Owner = p.name

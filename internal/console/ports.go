@@ -78,6 +78,7 @@ type Sink struct {
 	InHand      int       `json:"in_hand"`               // of them, with the owner
 	Sending     int       `json:"sending"`               // tries under way
 	Waiting     int       `json:"waiting"`               // alarms with a moment to come
+	Rate        float64   `json:"rate"`                  // notifications accepted a minute, over the last one
 	Owner       string    `json:"owner,omitempty"`       // the process that delivers; empty: none answers
 	StoreError  string    `json:"store_error,omitempty"` // the state store cannot be read or written
 	Configured  bool      `json:"configured"`            // named in the configuration of a process that answers

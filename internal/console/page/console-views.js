@@ -118,7 +118,7 @@ function sinkCard(s) {
     })),
     s.failure || s.store_error ? h("p", { class: "problem" }, s.store_error || s.failure) : null,
     facts([["Kind", s.kind], ["In this state", when(s.since)], ["Next probe", s.next_probe ? when(s.next_probe) : ""], ["Last success", when(s.last_success)],
-      ["Backlog", s.backlog], ["In hand", s.in_hand], ["Alarms waiting", s.waiting], ["Delivered by", s.owner || (s.configured ? "nobody now" : "nobody: not in a running configuration")]]));
+      ["Backlog", s.backlog], ["Accepted a minute", Math.round(s.rate * 10) / 10], ["In hand", s.in_hand], ["Alarms waiting", s.waiting], ["Delivered by", s.owner || (s.configured ? "nobody now" : "nobody: not in a running configuration")]]));
 }
 
 export async function connections(main, { signal }) {
