@@ -229,6 +229,42 @@ func TestSilencePostponesAndItsEndIsNoticed(t *testing.T) {
 	})
 }
 
+// A process reads the silences once a second; from a change to the last notifier
+// that heeds it two seconds may pass.
+func TestSilencesHoldWithinTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, route.Spec{Name: "unsettled", Match: "unsettled", Repeat: 100 * time.Millisecond})
+		var stored, read []events.Silence
+		go func() { // as the process does
+			for range 60 {
+				<-time.After(time.Second)
+				w.mu.Lock()
+				read = stored
+				w.mu.Unlock()
+			}
+		}()
+		w.o.Silences = func() []events.Silence { w.mu.Lock(); defer w.mu.Unlock(); return read }
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
+		pass(3010 * time.Millisecond)
+		tell := func(list ...events.Silence) { w.mu.Lock(); defer w.mu.Unlock(); stored = list }
+		tell(events.Silence{ID: "s", Match: "true", Until: time.Now().Add(time.Hour), Why: "known"})
+		pass(2 * time.Second)
+		before := len(w.sink.kinds())
+		pass(10 * time.Second)
+		if after := len(w.sink.kinds()); before < 20 || after != before {
+			t.Errorf("%d told before, %d while silenced", before, after-before)
+		}
+		tell()
+		pass(2500 * time.Millisecond)
+		if after := len(w.sink.kinds()); after == before {
+			t.Error("nothing is told after the silence was removed")
+		}
+		stop()
+		pass(time.Minute) // the reader ends
+	})
+}
+
 // An alarm that cannot be told is tried by the schedule, buried in the end, and
 // its reminders go on.
 func TestAlarmThatCannotBeTold(t *testing.T) {

@@ -222,9 +222,6 @@ func New(o Options) (*Loop, error) {
 	if o.Audit == nil {
 		o.Audit = func(events.Delivery) {}
 	}
-	if o.Silences == nil {
-		o.Silences = func() []events.Silence { return nil }
-	}
 	m, err := newMetrics(o.Metrics, o.Name)
 	if err != nil {
 		return nil, err

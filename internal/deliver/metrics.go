@@ -17,11 +17,22 @@ type metrics struct {
 	skipped  prometheus.Counter
 	store    *prometheus.CounterVec
 	begins   prometheus.Counter
-	inHand   prometheus.Gauge
-	backlog  prometheus.Gauge
-	waiting  prometheus.Gauge
-	up       prometheus.Gauge
 	latency  prometheus.Observer
+
+	// What a sink is like is for its owner to tell: see giveUp.
+	sink                         string
+	inHand, backlog, waiting, up *prometheus.GaugeVec
+}
+
+// set shows one of the numbers that only the owner of the sink knows.
+func (m *metrics) set(g *prometheus.GaugeVec, value float64) { g.WithLabelValues(m.sink).Set(value) }
+
+// giveUp takes them away: another process may own the sink from now on, and what
+// stood here last would be taken for the truth.
+func (m *metrics) giveUp() {
+	for _, g := range []*prometheus.GaugeVec{m.inHand, m.backlog, m.waiting, m.up} {
+		g.DeleteLabelValues(m.sink)
+	}
 }
 
 // newMetrics registers the numbers, or takes those that another loop has
@@ -40,11 +51,12 @@ func newMetrics(r prometheus.Registerer, sink string) (*metrics, error) {
 		skipped:  g.counter("skipped_total", "Events that the sink was not to be told.", "sink").With(label),
 		store:    g.counter("store_errors_total", "Standings that could not be read or written.", "sink", "operation").MustCurryWith(label),
 		begins:   g.counter("begins_total", "Beginnings of the sink's consumer.", "sink").With(label),
-		inHand:   g.gauge("in_hand", "Messages taken from the stream and not settled.", "sink").With(label),
-		backlog:  g.gauge("backlog", "Messages that wait in the stream.", "sink").With(label),
-		waiting:  g.gauge("waiting", "Purchases with an alarm that waits for a moment.", "sink").With(label),
-		up:       g.gauge("up", "1 while the sink is served, 0 while it is down, paused or gone.", "sink").With(label),
+		inHand:   g.gauge("in_hand", "Messages taken from the stream and not settled.", "sink"),
+		backlog:  g.gauge("backlog", "Messages that wait in the stream.", "sink"),
+		waiting:  g.gauge("waiting", "Purchases with an alarm that waits for a moment.", "sink"),
+		up:       g.gauge("up", "1 while the sink is served, 0 while it is down, paused or gone.", "sink"),
 		latency:  g.histogram("latency_seconds", "Time from the event's storage to its acceptance.", "sink").With(label),
+		sink:     sink,
 	}
 	if g.err != nil {
 		return nil, fmt.Errorf("register delivery metrics: %w", g.err)

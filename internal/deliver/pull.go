@@ -88,7 +88,7 @@ func (s *shift) measure(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if n, err := b.Pending(ctx); err == nil {
-			s.l.metrics.backlog.Set(float64(n))
+			s.l.metrics.set(s.l.metrics.backlog, float64(n))
 		}
 		select {
 		case <-ctx.Done():
@@ -125,9 +125,10 @@ func (s *shift) show() {
 	if b.closed() {
 		up = 1
 	}
-	s.l.metrics.inHand.Set(float64(s.inHand))
-	s.l.metrics.waiting.Set(float64(waiting))
-	s.l.metrics.up.Set(up)
+	m := s.l.metrics
+	m.set(m.inHand, float64(s.inHand))
+	m.set(m.waiting, float64(waiting))
+	m.set(m.up, up)
 	s.l.note(func(st *Status) {
 		st.State, st.NextProbe = b.state, time.Time{}
 		if b.state == StateDown {

@@ -11,11 +11,14 @@ import (
 )
 
 // hush takes over the silences in force; a change has everything that waits, or
-// is about to be told, decided again.
-func (s *shift) hush() {
+// is about to be told, decided again. It reports whether there was one.
+func (s *shift) hush() bool {
+	if s.o.Silences == nil {
+		return false
+	}
 	list := s.o.Silences()
 	if reflect.DeepEqual(list, s.silenced) {
-		return
+		return false
 	}
 	compiled, err := route.CompileSilences(list)
 	if err != nil {
@@ -26,6 +29,7 @@ func (s *shift) hush() {
 	for _, ln := range s.ready {
 		s.touch(ln)
 	}
+	return true
 }
 
 // rebuild finds what waits, from the newest message of each purchase. Settled

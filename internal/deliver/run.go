@@ -34,6 +34,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		attempt = -1
 		l.own(turn, owned)
+		l.metrics.giveUp() // before another loop of this process can own it
 		release()
 		leave()
 		l.note(func(s *Status) { s.State = StateWaiting })

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	keepalive  = 10 * time.Second      // between signs of life for what is in hand
-	secretLook = 5 * time.Second       // between looks at the secrets of a paused sink
-	idleAfter  = 5 * time.Second       // without a message: the sink has caught up
-	dueAtOnce  = 64                    // waits decided in one turn
-	rebuildBy  = 25 * time.Millisecond // between waits found at a beginning, so that none come in a burst
-	markEvery  = 24 * time.Hour        // the sink's own record must not expire
+	keepalive  = 10 * time.Second       // between signs of life for what is in hand
+	hushEvery  = 500 * time.Millisecond // between looks at the silences
+	secretLook = 5 * time.Second        // between looks at the secrets of a paused sink
+	idleAfter  = 5 * time.Second        // without a message: the sink has caught up
+	dueAtOnce  = 64                     // waits decided in one turn
+	rebuildBy  = 25 * time.Millisecond  // between waits found at a beginning, so that none come in a burst
+	markEvery  = 24 * time.Hour         // the sink's own record must not expire
 )
 
 // shift is the time between two beginnings. Everything in it belongs to the
@@ -108,6 +109,12 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 	var grace <-chan time.Time
 	alive := time.NewTicker(keepalive)
 	defer alive.Stop()
+	var hush <-chan time.Time
+	if s.o.Silences != nil {
+		look := time.NewTicker(hushEvery)
+		defer look.Stop()
+		hush = look.C
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for s.ending == nil || s.underWay() {
@@ -139,6 +146,10 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 			s.wished(a) //nolint:contextcheck // what it sends runs under the ownership, which outlives ctx
 		case <-alive.C:
 			s.keep()
+		case <-hush:
+			if !s.hush() {
+				continue
+			}
 		case <-timer.C:
 		}
 		s.gather()
@@ -357,7 +368,6 @@ func (s *shift) keep() {
 			}
 		}
 	}
-	s.hush()
 	if mark := s.book.records[sinkKey]; mark != nil && time.Since(mark.standing.LastTime) > markEvery {
 		mark.standing.LastTime = time.Now()
 		s.book.dirty[sinkKey] = mark
