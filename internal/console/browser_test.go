@@ -165,6 +165,7 @@ func (b *browser) shot(name string) {
 	if dir == "" {
 		return
 	}
+	b.do(js(`document.querySelector("#said").textContent = ""`))
 	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.t.Fatal(err)
@@ -205,6 +206,9 @@ func (b *browser) seen(name string) {
 	b.scheme("light")
 	if list := value[[]string](b, unnamed); len(list) > 0 {
 		b.t.Errorf("%s: without a name: %q", name, list)
+	}
+	if text := value[string](b, "document.body.innerText"); strings.Contains(text, "[object") || strings.Contains(text, "undefined") || strings.Contains(text, "NaN") {
+		b.t.Errorf("%s shows what nobody should see:\n%s", name, text)
 	}
 	b.do(chromedp.EmulateViewport(360, 740))
 	if over := value[float64](b, `document.scrollingElement.scrollWidth - innerWidth`); over > 0 {

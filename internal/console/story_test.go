@@ -59,7 +59,8 @@ func story(w *consoletest.World) string {
 		Detail: "status (400)", Attempts: 3, First: begin, Buried: begin.Add(time.Minute), Event: raw,
 	})
 	w.SinkList = []console.Sink{
-		{Name: "ops", Kind: "slack", State: "running", Configured: true, Owner: "herald on a, pid 1", Floor: 4},
+		{Name: "ops", Kind: "slack", State: "running", Configured: true, Owner: "herald on a, pid 1", Floor: 4,
+			Since: begin, LastSuccess: begin.Add(time.Minute), Rate: 4.25},
 		{Name: "orders", Kind: "webhook", State: "down", Failure: "dial: refused", Configured: true, Owner: "herald on a, pid 1", Floor: 2, Backlog: 2},
 	}
 	return list[0].Subject

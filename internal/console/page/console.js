@@ -14,7 +14,7 @@ export function h(tag, attributes = {}, ...children) {
     else if (value === true) e.setAttribute(name, "");
     else if (value !== false && value !== undefined && value !== null) e.setAttribute(name, String(value));
   }
-  for (const c of children.flat()) if (c !== null && c !== undefined && c !== false) e.append(c instanceof Node ? c : String(c));
+  for (const c of children.flat(Infinity)) if (c !== null && c !== undefined && c !== false) e.append(c instanceof Node ? c : String(c));
   return e;
 }
 
