@@ -29,6 +29,7 @@ type fakeStream struct {
 	handed  int // in hand now
 	most    int // most in hand
 	naks    []uint64
+	first   int           // of msgs: those before have aged out
 	silent  chan struct{} // until it is closed nothing is handed out; nil: no such time
 }
 
@@ -113,6 +114,8 @@ func (f *fakeStream) Next(ctx context.Context) (Message, error) {
 			f.mu.Unlock()
 			return Message{}, err
 		}
+		f.queue = slices.DeleteFunc(f.queue, func(seq uint64) bool { return int(seq) <= f.first })
+		f.cursor = max(f.cursor, f.first)
 		if len(f.queue) == 0 && f.cursor < len(f.msgs) {
 			f.cursor++
 			f.queue = append(f.queue, uint64(f.cursor))
@@ -208,6 +211,24 @@ func (f *fakeStream) breakOff(err error) {
 	defer f.mu.Unlock()
 	f.fail = err
 	f.signal()
+}
+
+// age lets everything up to a sequence leave the stream.
+func (f *fakeStream) age(upTo uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.first = int(upTo)
+}
+
+// Gap is what left the stream after the floor.
+func (f *fakeStream) Gap(context.Context) (Gap, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	floor := 0
+	for floor < len(f.msgs) && f.state[uint64(floor+1)] != nil && f.state[uint64(floor+1)].acked {
+		floor++
+	}
+	return Gap{Count: uint64(max(f.first-floor, 0))}, nil
 }
 
 func (f *fakeStream) acked(seq uint64) bool {

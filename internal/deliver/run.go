@@ -137,9 +137,10 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*shift, error) {
 		return nil, fmt.Errorf("begin the consumer: %w", err)
 	}
 	s.miss(gap)
+	s.missed = gap.Count
 	l.metrics.begins.Inc()
 	if start == StartNewest {
-		mark.standing.Settled = s.newest
+		mark.standing.Settled, s.sparse = s.newest, time.Now()
 	}
 	mark.users = 1
 	mark.standing.Stream, mark.standing.LastTime = created, time.Now()
@@ -165,38 +166,6 @@ func (l *Loop) start(ctx context.Context, b *book, mark *record) (Start, error) 
 		}
 	}
 	return StartNewest, nil
-}
-
-// gap asks what left the stream before the sink was done with it. A new sink
-// misses nothing.
-func (l *Loop) gap(ctx context.Context, start Start) (Gap, error) {
-	a, ok := l.o.Source.(Ageing)
-	if !ok || start == StartNewest {
-		return Gap{}, nil
-	}
-	gap, err := a.Gap(ctx)
-	if err != nil {
-		return Gap{}, fmt.Errorf("ask what left the stream: %w", err)
-	}
-	return gap, nil
-}
-
-// miss tells, in one notice, of events that the sink will never get.
-func (s *shift) miss(gap Gap) {
-	if gap.Count == 0 {
-		return
-	}
-	text := fmt.Sprintf("%d events left the stream before they could be delivered", gap.Count)
-	if !gap.From.IsZero() {
-		text += ", stored since " + gap.From.UTC().Format(time.RFC3339)
-	}
-	if !gap.To.IsZero() {
-		text += ", before " + gap.To.UTC().Format(time.RFC3339)
-	}
-	s.o.Log.Error("events left the stream undelivered", "count", gap.Count, "from", gap.From, "to", gap.To)
-	s.notice(events.Notice{
-		Kind: events.NoticeAgedOut, Text: text + ". The sink will not get them; look at what hangs now.", Count: int64(min(gap.Count, 1<<53)),
-	})
 }
 
 func (l *Loop) storeError(operation string, err error) {

@@ -55,10 +55,15 @@ type shift struct {
 	inHand   int
 	granted  int // messages that the puller may still bring
 	settled  int
-	asked    int    // wishes that are not answered
-	boundary uint64 // up to here a new sink skips what is settled
-	newest   uint64 // highest sequence seen by rebuild
-	frontier uint64 // highest sequence that arrived
+	asked    int       // wishes that are not answered
+	missed   uint64    // events that had left the stream when the shift began
+	boundary uint64    // up to here a new sink skips what is settled
+	newest   uint64    // highest sequence seen by rebuild
+	frontier uint64    // highest sequence that arrived
+	latest   time.Time // when it was stored
+	lost     Gap       // what left the stream since, and is not told yet
+	lostTold time.Time
+	sparse   time.Time // of what was stored before, a new sink is given a part only
 	heard    time.Time
 	ending   error
 	silenced []events.Silence
@@ -91,6 +96,7 @@ func (s *shift) run(ctx context.Context) error {
 	beside.Go(func() { s.pull(pullCtx) })
 	beside.Go(func() { s.measure(pullCtx) })
 	beside.Go(func() { s.watchSecrets(pullCtx) })
+	beside.Go(func() { s.watchAge(pullCtx) })
 	s.loop(ctx, stopPull)
 	stopPull()
 	close(s.work)
@@ -98,6 +104,7 @@ func (s *shift) run(ctx context.Context) error {
 	s.crew.Wait()
 	s.cancelSend()
 	s.turnAway()
+	s.tellLost()
 	s.handBack() //nolint:contextcheck // ctx has ended; what is left is done under the ownership
 	s.show()
 	return s.ending
@@ -228,7 +235,7 @@ func (s *shift) turn() {
 func (s *shift) take(m Message) {
 	s.granted--
 	s.heard = time.Now()
-	s.frontier = max(s.frontier, m.Sequence)
+	s.jump(m)
 	ln := s.lane(laneKey(m.Envelope))
 	it := ln.find(m.Sequence)
 	switch {
@@ -367,6 +374,9 @@ func (s *shift) keep() {
 				s.o.Log.Debug("sign of life not sent", "error", err)
 			}
 		}
+	}
+	if s.lost.Count > 0 && time.Since(s.lostTold) >= lostEvery {
+		s.tellLost()
 	}
 	if mark := s.book.records[sinkKey]; mark != nil && time.Since(mark.standing.LastTime) > markEvery {
 		mark.standing.LastTime = time.Now()
