@@ -29,8 +29,9 @@ type fakeStream struct {
 	handed  int // in hand now
 	most    int // most in hand
 	naks    []uint64
-	first   int           // of msgs: those before have aged out
-	silent  chan struct{} // until it is closed nothing is handed out; nil: no such time
+	fill    func(*events.Envelope) // makes what is handed out of what is kept; nil: it is whole
+	first   int                    // of msgs: those before have aged out
+	silent  chan struct{}          // until it is closed nothing is handed out; nil: no such time
 }
 
 type fakeDelivery struct {
@@ -151,6 +152,9 @@ func (f *fakeStream) hand(seq uint64) Message {
 	f.again(d, seq, 30*time.Second)
 	env := f.msgs[seq-1]
 	env.Delivered = d.count
+	if f.fill != nil {
+		f.fill(&env)
+	}
 	return Message{Envelope: env, Handle: &fakeHandle{f: f, d: d, seq: seq, serial: f.serial}}
 }
 
