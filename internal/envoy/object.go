@@ -29,6 +29,7 @@ type decoder struct {
 	path    []string // the objects that are open
 	fault   *fault
 	unknown int
+	words   [64]string // decoded before: replies repeat them
 }
 
 // read begins with another text and tells whether it is JSON.
@@ -198,9 +199,43 @@ const (
 	notID   = "is not a purchase id"
 )
 
-func (o object) word(name string) string { return o.matching(name, ValidWord, notWord) }
+func (o object) word(name string) string {
+	if v := o.need(name, kindString); v != none {
+		return o.d.word(name, v)
+	}
+	return ""
+}
 
-func (o object) wordOrNull(name string) *string { return o.matchingOrNull(name, ValidWord, notWord) }
+func (o object) wordOrNull(name string) *string {
+	v := o.nullable(name, kindString)
+	if v == none {
+		return nil
+	}
+	w := o.d.word(name, v)
+	return &w
+}
+
+// word gives a word, the same copy of it for all replies that repeat it.
+func (d *decoder) word(name string, v int) string {
+	raw := d.raw(v)
+	inner := raw[1 : len(raw)-1]
+	if len(inner) > 0 {
+		known := &d.words[(len(inner)*7+int(inner[0])+int(inner[len(inner)-1])*3)%len(d.words)]
+		if *known == string(inner) {
+			return *known
+		}
+		if w := string(inner); ValidWord(w) {
+			*known = w
+			return w
+		}
+	}
+	w := d.unquote(v)
+	if !ValidWord(w) {
+		d.fail(name, notWord)
+		return ""
+	}
+	return w
+}
 
 func (o object) id(name string) string { return o.matching(name, ValidPurchaseID, notID) }
 

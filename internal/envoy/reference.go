@@ -78,7 +78,7 @@ func ParseArgs(raw json.RawMessage) (Args, error) {
 	if len(raw) > maxArgBytes {
 		return Args{}, fmt.Errorf("read args: over %d bytes", maxArgBytes)
 	}
-	d := &decoder{}
+	d := &decoder{document: document{values: make([]value, 0, 8)}, path: make([]string, 0, 2)}
 	if !d.read(raw) {
 		return Args{}, fmt.Errorf("read args: not JSON")
 	}

@@ -97,11 +97,11 @@ func (d *document) value(i, depth int) int {
 	case '[':
 		k, end = kindArray, d.inside(i, depth, ']')
 	case 't':
-		k, end = kindBool, d.word(i, "true")
+		k, end = kindBool, d.literal(i, "true")
 	case 'f':
-		k, end = kindBool, d.word(i, "false")
+		k, end = kindBool, d.literal(i, "false")
 	case 'n':
-		k, end = kindNull, d.word(i, "null")
+		k, end = kindNull, d.literal(i, "null")
 	default:
 		end = d.number(i)
 	}
@@ -144,7 +144,7 @@ func (d *document) inside(i, depth int, closing byte) int {
 	}
 }
 
-func (d *document) word(i int, w string) int {
+func (d *document) literal(i int, w string) int {
 	if len(d.text)-i < len(w) || string(d.text[i:i+len(w)]) != w {
 		return none
 	}

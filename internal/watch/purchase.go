@@ -69,7 +69,6 @@ type purchase struct {
 	replied    time.Time
 	shown      time.Time
 	heard      time.Time // newest valid reply about it
-	pause      time.Duration
 	listState  events.State
 	listedEnd  time.Time // when the list that shows it as ended went out
 	at         time.Time // when something may be due
@@ -175,7 +174,7 @@ func (p *purchase) view(now time.Time) view {
 		id: p.id, state: p.state, column: p.column, terminal: terminal,
 		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
 		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
-		since: p.since, begun: p.begun, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: p.pause,
+		since: p.since, begun: p.begun, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: earlyPause(int(p.early)),
 		next: p.next, reread: p.reread, closed: p.closed(), listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
 	}
 	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)

@@ -19,10 +19,10 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 		t.sense.holds++
 	}
 	t.schedule(p, now)
-	t.spawn(ctx, func(context.Context) effect {
+	t.jobs.Go(func() {
 		reply, err := t.conn.Reader.Status(callCtx, r)
 		c.cancel()
-		return func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) }
+		t.hand(ctx, func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) })
 	})
 }
 
@@ -98,16 +98,14 @@ func keyHash(p envoy.Purchase) string {
 	return events.HashKey(p.IdempotencyKey)
 }
 
-// hurry works out the pause before the next hold: none after a change or a hold that ended, a growing one after early
-// replies.
+// hurry counts early replies in a row, after which the next hold waits longer and longer. After a change, or a hold that
+// ended, it follows at once.
 func (p *purchase) hurry(c *call, revision int64, now time.Time) {
-	p.pause = 0
 	switch {
 	case !c.hold || revision > p.revision() || p.snap == nil && !p.known:
 		p.early = 0
 	case earlyReply(now.Sub(c.asked), c.held):
 		p.early++
-		p.pause = earlyPause(int(p.early))
 	default:
 		p.early = 0
 	}

@@ -116,15 +116,18 @@ func (t *term) close() {
 // spawn runs a job beside the loop; what it returns is run by the loop.
 func (t *term) spawn(ctx context.Context, job func(context.Context) effect) {
 	t.jobs.Go(func() {
-		e := job(ctx)
-		if e == nil {
-			return
-		}
-		select {
-		case t.inbox <- e:
-		case <-ctx.Done():
+		if e := job(ctx); e != nil {
+			t.hand(ctx, e)
 		}
 	})
+}
+
+// hand gives an effect to the loop.
+func (t *term) hand(ctx context.Context, e effect) {
+	select {
+	case t.inbox <- e:
+	case <-ctx.Done():
+	}
 }
 
 // schedule works out when something may be due about p.
