@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 )
 
 const (
+	overdue   = 30 * time.Second // after which a message that was handed back and passed by others has gone
 	lostEvery = time.Hour        // between notices while events keep leaving the stream
 	ageLook   = 10 * time.Minute // between looks at the stream of a sink that takes nothing
 )
@@ -59,6 +61,29 @@ func (s *shift) jump(m Message) {
 	if m.Sequence > s.frontier {
 		s.frontier, s.latest = m.Sequence, m.Stored
 	}
+}
+
+// errGone asks for a new beginning: where the stream stands is not known any more.
+var errGone = errors.New("a message that was handed back did not come again")
+
+// gone reports whether a message that was handed back has left the stream, by age
+// or by hand: what leaves takes its delay with it. The server hands out what is
+// due before all that is new, and in the order in which it is due, so a message
+// that came long after this one was due proves it.
+func (it *item) gone(passedBy time.Time) bool {
+	return it.out && passedBy.Sub(it.due) > overdue
+}
+
+// missing looks for messages that wait for one that has gone.
+func (s *shift) missing() bool {
+	for _, ln := range s.lanes {
+		for _, it := range ln.items {
+			if it.gone(latest(s.news, ln.heard)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // tellLost tells all that was noted, in one notice.

@@ -96,3 +96,37 @@ func TestLosingAllTheTimeIsToldHourly(t *testing.T) {
 		}
 	})
 }
+
+// A message that ages out takes its delay with it: those that wait for it would
+// wait for ever.
+func TestWhatLeavesWhileHandedBackHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.ID == "pur_a-0-1-0" {
+				return errServer
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		pass(time.Second) // handed back after its first try
+		w.stream.age(1)
+		w.stream.publish(event("pur_a", 2, events.SituationDone))
+		pass(20 * time.Second)
+		if got := w.sink.got(); len(got) != 0 {
+			t.Errorf("%v overtook an older one that may still come", got)
+		}
+		pass(time.Minute)
+		stop()
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-2-0"}) {
+			t.Errorf("accepted %v", got)
+		}
+		if begins := len(w.stream.begins); begins != 2 {
+			t.Errorf("%d beginnings", begins)
+		}
+		if len(w.notices) != 1 || w.notices[0].Count != 1 {
+			t.Errorf("told %+v", w.notices)
+		}
+	})
+}

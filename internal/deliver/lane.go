@@ -43,6 +43,8 @@ type lane struct {
 	items  []*item // by stream sequence
 	busy   bool    // a try, a burial or a write is under way
 	queued bool    // it waits for a free place to send
+
+	heard time.Time // when a message of it came last
 }
 
 // find gives the item of a message that came again.

@@ -64,7 +64,8 @@ type shift struct {
 	lost     Gap       // what left the stream since, and is not told yet
 	lostTold time.Time
 	sparse   time.Time // of what was stored before, a new sink is given a part only
-	heard    time.Time
+	heard    time.Time // when a message came last
+	news     time.Time // likewise, one that had not been handed out before
 	ending   error
 	silenced []events.Silence
 	silences route.Silences
@@ -153,6 +154,9 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 			s.wished(a) //nolint:contextcheck // what it sends runs under the ownership, which outlives ctx
 		case <-alive.C:
 			s.keep()
+			if s.ending == nil && s.missing() {
+				s.end(errGone, stopPull)
+			}
 		case <-hush:
 			if !s.hush() {
 				continue
@@ -237,6 +241,10 @@ func (s *shift) take(m Message) {
 	s.heard = time.Now()
 	s.jump(m)
 	ln := s.lane(laneKey(m.Envelope))
+	ln.heard = s.heard
+	if m.Delivered <= 1 {
+		s.news = s.heard
+	}
 	it := ln.find(m.Sequence)
 	switch {
 	case it == nil:
