@@ -148,7 +148,7 @@ func (t *term) judgeAgain(ctx context.Context, p *purchase, now time.Time) {
 	if p.snap == nil || p.busyStore() || p.gone {
 		return
 	}
-	f := t.facts(p)
+	f := t.facts(p, p.shows())
 	j := events.Judge(*p.snap, f)
 	news := events.ReadingOf(*p.snap, j) != p.cursor.Last
 	switch {

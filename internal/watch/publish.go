@@ -13,11 +13,10 @@ import (
 
 // publication is an event that is not known to be stored yet. Its purchase is not read until it is.
 type publication struct {
-	event  events.Event
-	said   *said // what it is made of; nil: of the event before
-	passed bool  // see events.Facts
-	since  time.Time
-	open   bool // a look would show the purchase, so there is none meanwhile
+	event events.Event
+	said  *said // what it is made of; nil: of the event before
+	since time.Time
+	open  bool // a look would show the purchase, so there is none meanwhile
 }
 
 // announce publishes an event of p and tries until it is stored.
@@ -84,7 +83,7 @@ func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, now ti
 		label = "overdue"
 	}
 	t.w.metrics.events.WithLabelValues(label).Inc()
-	p.cursor = p.cursor.Advanced(e, seq, now, pub.passed)
+	p.cursor = p.cursor.Advanced(e, seq, now, pub.said != nil && pub.said.passed)
 	p.known, p.baseline, p.probe = true, false, false
 	if p.said, p.last = pub.said, nil; p.said == nil {
 		p.last = &e

@@ -6,18 +6,44 @@ import (
 	"github.com/heraldbridge/herald/internal/events"
 )
 
-// said is what the newest event of a purchase was made of. It is kept instead of the event, which is several times as
+// said is what an event of a purchase was made of. Of the newest it is kept instead of the event, which is many times as
 // large and wanted seldom: whoever wants it has it made again.
 type said struct {
-	snap  *events.Snapshot // the purchase's own, as long as Envoy shows nothing else
-	facts events.Facts
+	snap   *events.Snapshot // the purchase's own, as long as Envoy shows nothing else
+	told   told
+	held   events.HeldAnswer
+	passed bool // see events.Facts.PassedApproval
+}
+
+// shows is what an event of p would be made of now.
+func (p *purchase) shows() said {
+	return said{snap: p.snap, told: p.told, held: p.heldAnswer(*p.snap), passed: p.passedApproval(*p.snap)}
+}
+
+// facts is what is known beside the snapshot.
+func (t *term) facts(p *purchase, s said) events.Facts {
+	f := events.Facts{
+		Source: p.source, Connection: t.conn.Name, PassedApproval: s.passed, Held: s.held,
+		ServerTime: p.server, Support: p.support, ChainRoot: p.chainRoot(),
+	}
+	if s.told.about(*s.snap) {
+		f.Stopped, f.NextBy = s.told.stopped, s.told.nextBy
+		f.UserActionTask, f.UserActionText, f.UserActionBy = s.told.action, s.told.actionText, s.told.actionBy
+	}
+	return f
 }
 
 // event makes the newest event of p again from what it was made of.
 func (t *term) event(p *purchase, s said) *events.Event {
-	e := events.New(*s.snap, s.facts, events.Judge(*s.snap, s.facts), p.cursor.Position, events.CauseRevision, nil, p.cursor, t.options())
+	e := t.made(p, s, nil)
 	e.ID = p.cursor.EventID
 	return &e
+}
+
+// made makes the event of the newest reading, to come after prev.
+func (t *term) made(p *purchase, s said, prev *events.Event) events.Event {
+	f := t.facts(p, s)
+	return events.New(*s.snap, f, events.Judge(*s.snap, f), p.cursor.Position, events.CauseRevision, prev, p.cursor, t.options())
 }
 
 // newest is the newest event of p: made again, or as the stream had it when this term began. Nil: there is none, or it
@@ -30,14 +56,12 @@ func (t *term) newest(p *purchase) *events.Event {
 }
 
 // recognize lets go of the event that the stream had, once, if what is shown now says the same.
-func (t *term) recognize(p *purchase, f events.Facts) {
+func (t *term) recognize(p *purchase, s said) {
 	if p.last == nil || p.compared {
 		return
 	}
 	p.compared = true
-	s := said{snap: p.snap, facts: f}
-	again := events.New(*s.snap, f, events.Judge(*s.snap, f), p.cursor.Position, events.CauseRevision, p.last, p.cursor, t.options())
-	if len(again.Purchase.Reading.Changed) == 0 {
+	if again := t.made(p, s, p.last); len(again.Purchase.Reading.Changed) == 0 {
 		p.said, p.last = &s, nil
 	}
 }

@@ -131,23 +131,10 @@ func (t *term) succeed(ctx context.Context, p *purchase, next string, now time.T
 	}
 }
 
-// facts is what is known beside the snapshot.
-func (t *term) facts(p *purchase) events.Facts {
-	s := *p.snap
-	f := events.Facts{
-		Source: p.source, Connection: t.conn.Name, PassedApproval: p.passedApproval(s), Held: p.heldAnswer(s),
-		ServerTime: p.server, Support: p.support, ChainRoot: p.chainRoot(),
-	}
-	if p.told.about(s) {
-		f.Stopped, f.NextBy = p.told.stopped, p.told.nextBy
-		f.UserActionTask, f.UserActionText, f.UserActionBy = p.told.action, p.told.actionText, p.told.actionBy
-	}
-	return f
-}
-
 // decide judges what is known now, and publishes if it is news.
 func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
-	s, f := *p.snap, t.facts(p)
+	say := p.shows()
+	s, f := *p.snap, t.facts(p, say)
 	j := events.Judge(s, f)
 	r := events.ReadingOf(s, j)
 	step, at, cause := events.Follow(p.cursor, p.known, r)
@@ -155,7 +142,7 @@ func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
 	p.recheck, p.reread = false, false
 	if step != events.StepNew {
 		t.w.metrics.duplicates.Inc()
-		t.recognize(p, f)
+		t.recognize(p, say)
 		t.rest(p, now)
 		return
 	}
@@ -170,7 +157,7 @@ func (t *term) decide(ctx context.Context, p *purchase, now time.Time) {
 		}
 	}
 	e := events.New(s, f, j, at, cause, t.newest(p), p.cursor, t.options())
-	t.announce(ctx, p, publication{event: e, said: &said{p.snap, f}, passed: f.PassedApproval}, now)
+	t.announce(ctx, p, publication{event: e, said: &say}, now)
 }
 
 // rest ends the work on a showing: the purchase is settled, or it is planned anew.
@@ -217,7 +204,8 @@ func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now t
 	clear(p.lower)
 	p.heldAt, p.cursor.PassedApproval = time.Time{}, true
 	t.observe(ctx, p, o, now)
-	s, f := *p.snap, t.facts(p)
+	say := p.shows()
+	s, f := *p.snap, t.facts(p, say)
 	j := events.Judge(s, f)
 	p.judge(j)
 	at := events.NewEpoch(p.cursor, events.ReadingOf(s, j))
@@ -226,7 +214,7 @@ func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now t
 		Text: fmt.Sprintf("Envoy shows revision %d of this purchase again and again, after revision %d was published: its side was restored. A new epoch begins.", s.Revision, p.cursor.Revision),
 	})
 	e := events.New(s, f, j, at, events.CauseReset, t.newest(p), p.cursor, t.options())
-	t.announce(ctx, p, publication{event: e, said: &said{p.snap, f}, passed: true}, now)
+	t.announce(ctx, p, publication{event: e, said: &say}, now)
 }
 
 // checkOverdue tells once per reading that a deadline passed without a change. Envoy's clock decides, in a reply that
@@ -239,8 +227,8 @@ func (t *term) checkOverdue(ctx context.Context, p *purchase, now time.Time) {
 		return
 	}
 	if name, at, due := p.overdue(); due {
-		s := said{p.snap, t.facts(p)} // next.by may have moved since
-		t.announce(ctx, p, publication{event: events.NewOverdue(*t.event(p, s), name, at), said: &s, passed: p.cursor.PassedApproval}, now)
+		say := p.shows() // next.by may have moved since
+		t.announce(ctx, p, publication{event: events.NewOverdue(*t.event(p, say), name, at), said: &say}, now)
 	}
 }
 
@@ -255,5 +243,5 @@ func (t *term) stillDue(ctx context.Context, p *purchase, now time.Time) {
 	}
 	at := p.cursor.Position
 	at.N++
-	t.announce(ctx, p, publication{event: events.Still(*last, at), said: p.said, passed: p.cursor.PassedApproval}, now)
+	t.announce(ctx, p, publication{event: events.Still(*last, at), said: p.said}, now)
 }
