@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/console"
@@ -36,6 +37,9 @@ type Options struct {
 	Version string
 }
 
+// tracingGrace is how long the end of a process waits for a trace collector.
+const tracingGrace = 3 * time.Second
+
 // App is a process: New wires what cannot wait, Run does the rest.
 type App struct {
 	Options
@@ -47,6 +51,7 @@ type App struct {
 	addr     string
 	notices  sync.WaitGroup // notices being published
 	paces    paces
+	tracer   trace.Tracer // set by Run
 }
 
 // wiring is what is made of a configuration. A reload makes another one.
@@ -142,6 +147,14 @@ func (a *App) Run(ctx context.Context) error {
 
 // work opens the stores and runs the loops until ctx ends.
 func (a *App) work(ctx context.Context) error {
+	tracer, stop, err := telemetry.Tracing(ctx, telemetry.TracingOptions{
+		Endpoint: a.Config.Tracing.OTLPEndpoint, Service: string(a.Role), Version: a.Version, Log: a.Log, Metrics: a.registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer a.endTracing(ctx, stop)
+	a.tracer = tracer
 	st, err := a.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -170,6 +183,15 @@ func (a *App) work(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// endTracing hands in the last spans.
+func (a *App) endTracing(ctx context.Context, stop func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracingGrace)
+	defer cancel()
+	if err := stop(ctx); err != nil {
+		a.Log.Warn("the last spans were not handed in", "err", err)
+	}
 }
 
 // loop is a part of the process that runs until its context ends.

@@ -88,7 +88,7 @@ func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *st
 		Latest: st.bus.Last, Serve: a.serveWishes(st.bus, s.cfg.Name),
 		Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Pace: a.paces.of(s.cfg), Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
 		NewestOnly: s.newestOnly, StreamCreated: st.bus.StreamID,
-		Grace: time.Duration(a.Config.ShutdownGrace), Log: a.Log, Metrics: a.registry,
+		Grace: time.Duration(a.Config.ShutdownGrace), Tracer: a.tracer, Log: a.Log, Metrics: a.registry,
 	}
 }
 

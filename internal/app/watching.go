@@ -93,6 +93,6 @@ func (a *App) watchOptions(st *stores, desk watch.Desk) watch.Options {
 			Personal:          a.Config.Events.IncludePersonal,
 		},
 		Publisher: st.bus, Cursors: st.state, Sets: st.state, Leases: st.leases, Desk: desk,
-		Log: a.Log, Metrics: a.registry,
+		Tracer: a.tracer, Log: a.Log, Metrics: a.registry,
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/route"
@@ -145,6 +146,7 @@ type Options struct {
 	NewestOnly    bool
 	StreamCreated func(ctx context.Context) (time.Time, error) // when the stream was made, in whose sequence standings count
 	Grace         time.Duration                                // how long sends under way may take when stopped
+	Tracer        trace.Tracer                                 // nil: nothing is traced
 	Log           *slog.Logger                                 // nil: discarded
 	Metrics       prometheus.Registerer                        // nil: not registered
 	Rand          func() float64                               // in [0, 1); nil: math/rand/v2

@@ -82,6 +82,8 @@ func (s *shift) try(n sinks.Notification) (r sinks.Receipt, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(s.sendCtx, longestSend)
 	defer cancel()
+	ctx, traced := s.trace(ctx, n)
+	defer func() { traced(err) }()
 	return s.o.Sink.Send(ctx, n)
 }
 

@@ -17,7 +17,7 @@ import (
 func TestRollingRestartLosesNothing(t *testing.T) {
 	const hosts, sinks = 12, 3
 	w := newWorld(t)
-	file, ids := w.hosts(hosts)
+	file, ids := w.hosts(hosts, w.outside())
 	watchers := &fleet{w: w, program: "watcher", file: file}
 	notifiers := &fleet{w: w, program: "notifier", file: w.sinks(sinks)}
 	for _, f := range []*fleet{watchers, notifiers} {

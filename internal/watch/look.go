@@ -88,7 +88,7 @@ func (t *term) takeActive(ctx context.Context, l *envoy.Look, now time.Time) {
 	p.shown = now
 	t.take(ctx, p, observation{
 		snap: &snap, tool: envoy.ToolAccount, source: events.SourceLook, server: l.ServerTime,
-		support: support(l.Meta), keyHash: hash,
+		support: support(l.Meta), keyHash: hash, asked: t.sight.asked, came: now,
 	}, now)
 }
 

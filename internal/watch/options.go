@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/heraldbridge/herald/internal/envoy"
 	"github.com/heraldbridge/herald/internal/events"
@@ -78,6 +79,7 @@ type Options struct {
 	Sets        Sets
 	Leases      Leases
 	Desk        Desk                  // nil: only this process's own connections can be registered on
+	Tracer      trace.Tracer          // nil: nothing is traced
 	Log         *slog.Logger          // nil: nothing is logged
 	Metrics     prometheus.Registerer // nil: metrics are kept and shown to nobody
 }

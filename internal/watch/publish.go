@@ -27,9 +27,10 @@ func (t *term) announce(ctx context.Context, p *purchase, pub publication, now t
 		t.sense.unstored++
 	}
 	t.schedule(p, now)
-	after := p.cursor.Sequence
+	after, traced := p.cursor.Sequence, t.trace(ctx, &pub, now)
 	t.spawn(ctx, func(ctx context.Context) effect {
 		seq, err := t.store(ctx, pub.event, after)
+		traced(err)
 		switch {
 		case err == nil:
 			return func(ctx context.Context, now time.Time) { t.acknowledged(ctx, p, seq, now) }

@@ -103,6 +103,8 @@ type observation struct {
 	server  time.Time
 	support events.Support
 	keyHash string
+	asked   time.Time // when the call went out
+	came    time.Time // when its reply was there
 }
 
 // line is how one kind of call fares: a purchase's status reads, a connection's looks, its lists.

@@ -87,7 +87,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	snap.PurchaseID = p.id
 	t.take(ctx, p, observation{
 		snap: &snap, tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime, support: support(reply.Meta),
-		keyHash: p.keyHash,
+		keyHash: p.keyHash, asked: c.asked, came: now,
 	}, now)
 }
 

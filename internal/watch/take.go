@@ -35,7 +35,9 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 	}
 	clear(p.lower) // whichever tool shows what we know: nothing was restored
 	t.observe(ctx, p, o, now)
+	t.origin = origin{o.tool, o.asked, o.came}
 	t.decide(ctx, p, now)
+	t.origin = origin{}
 	t.checkOverdue(ctx, p, now)
 }
 

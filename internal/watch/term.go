@@ -41,6 +41,7 @@ type term struct {
 	listing  bool
 	wantList bool
 	calm     time.Time // no dispatch before
+	origin   origin    // of what is being taken
 	swing    float64   // part by which the paces of discovery are longer now, -0.1 to 0.1
 	lookLine line
 	listLine line

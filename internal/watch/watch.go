@@ -36,6 +36,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Watcher watches connections. Its methods may be called at any time, from any goroutine.
@@ -46,6 +48,7 @@ type Watcher struct {
 	sets      Sets
 	leases    Leases
 	desk      Desk
+	tracer    trace.Tracer
 	log       *slog.Logger
 	metrics   *metrics
 
@@ -70,8 +73,8 @@ func New(o Options) (*Watcher, error) {
 	}
 	w := &Watcher{
 		policy: o.Policy.withDefaults(), publisher: o.Publisher, cursors: o.Cursors, sets: o.Sets, leases: o.Leases,
-		desk: o.Desk,
-		log:  cmp.Or(o.Log, slog.New(slog.DiscardHandler)), metrics: m,
+		desk:   o.Desk,
+		tracer: o.Tracer, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), metrics: m,
 		wanted: map[string]Connection{}, keepers: map[string]*keeper{}, changed: make(chan struct{}, 1),
 	}
 	w.budgets = budgets{perMinute: w.policy.RequestsPerMinute, byKey: map[string]*budget{}}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/secret"
 	"github.com/heraldbridge/herald/internal/sinks"
@@ -91,9 +93,12 @@ func TestHeadersOfTries(t *testing.T) {
 	at := now()
 	s := newSink(t, webhook.Config{URL: secret.New(hook.URL("/")), AllowCIDRs: loopback(), Secrets: keys("key"), Now: func() time.Time { return at }})
 	e := sinkstest.Confirming()
-	e.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	const traced = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	n := sinkstest.Notification(e)
-	send(t, s, n)
+	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": traced})
+	if _, err := s.Send(ctx, n); err != nil {
+		t.Fatal(err)
+	}
 	at = at.Add(time.Minute)
 	n.Attempt, n.Replay = 2, true
 	send(t, s, n)
@@ -101,7 +106,7 @@ func TestHeadersOfTries(t *testing.T) {
 	send(t, s, n)
 	r := hook.Received()
 	for i, want := range []map[string]string{
-		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790687100", "Herald-Attempt": "1", "Herald-Replay": "", "Herald-Kind": "", "Traceparent": e.TraceParent},
+		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790687100", "Herald-Attempt": "1", "Herald-Replay": "", "Herald-Kind": "", "Traceparent": traced},
 		{"Webhook-Id": e.ID, "Webhook-Timestamp": "1790687160", "Herald-Attempt": "2", "Herald-Replay": "1"},
 		{"Webhook-Id": e.ID + "-remind-3", "Herald-Kind": "remind"},
 	} {

@@ -29,6 +29,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/heraldbridge/herald/internal/secret"
 	"github.com/heraldbridge/herald/internal/sinks"
 )
@@ -194,9 +196,7 @@ func (s *Sink) head(r *http.Request, n sinks.Notification, p payload, keys []sec
 		r.Host = host
 		r.Header.Del("Host")
 	}
-	if n.Event.TraceParent != "" {
-		r.Header.Set("Traceparent", n.Event.TraceParent)
-	}
+	propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
 	if n.Attempt > 0 {
 		r.Header.Set("Herald-Attempt", strconv.Itoa(n.Attempt))
 	}
