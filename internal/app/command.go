@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	stdlog "log"
 	"net/http"
 	"os"
 	"os/signal"
@@ -29,6 +30,7 @@ func RoleCommand(role config.Role, use, version string) *cobra.Command {
 				return err
 			}
 			log := telemetry.NewLogger(c.ErrOrStderr(), string(cfg.Log.Level), string(cfg.Log.Format))
+			stdlog.SetOutput(telemetry.Strange(log))
 			hangup := make(chan os.Signal, 1)
 			signal.Notify(hangup, syscall.SIGHUP)
 			defer signal.Stop(hangup)

@@ -224,7 +224,9 @@ func TestB17_ListenerOnIPv6(t *testing.T) {
 func TestRefusalsAreJSON(t *testing.T) {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /v1/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
-	pages.HandleFunc("GET /v1/full", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no <room>", http.StatusInsufficientStorage) })
+	pages.HandleFunc("GET /v1/full", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no <room>", http.StatusInsufficientStorage)
+	})
 	pages.HandleFunc("GET /v1/own", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTeapot)
