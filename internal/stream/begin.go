@@ -48,7 +48,7 @@ func (c *Consumer) begin(ctx context.Context, start Start) error {
 	if err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
-	c.cons, c.last, c.stalls, c.probed = cons, 0, 0, 0
+	c.cons, c.made, c.last, c.stalls, c.probed, c.looked = cons, cons.CachedInfo().Config, 0, 0, 0, time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil { // lost while we were at it

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +22,8 @@ const (
 	defaultInHand    = 2
 	createTries      = 5
 	stallCheck       = 15 * time.Second
-	stallChecks      = 2 // looks without progress, one after another, that make a stall
+	changeCheck      = time.Minute // between looks at a consumer that gives messages all the time
+	stallChecks      = 2           // looks without progress, one after another, that make a stall
 	pullExpiry       = 30 * time.Second
 	pullHeartbeat    = 5 * time.Second
 	metaNewestBefore = "herald_newest_before" // on consumers begun with StartNewest
@@ -73,9 +76,11 @@ type Consumer struct {
 
 	look     look
 	cons     jetstream.Consumer
-	last     uint64 // consumer sequence of the message before
+	last     uint64                   // consumer sequence of the message before
+	made     jetstream.ConsumerConfig // as the server had it when it was made
 	stalls   int
-	probed   uint64 // last at the probe before
+	probed   uint64    // last at the probe before
+	looked   time.Time // at the server, in that probe
 	newest   newestStart
 	fallback floor
 }
@@ -148,6 +153,11 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 	if msgs == nil {
 		return nil, ErrStopped
 	}
+	if time.Since(c.looked) > changeCheck {
+		if err := c.probe(ctx); err != nil {
+			return nil, err
+		}
+	}
 	msg, err := msgs.Next(jetstream.NextContext(c.look.within(ctx, c.stallCheck)))
 	switch {
 	case err == nil:
@@ -196,9 +206,10 @@ func (l *look) within(ctx context.Context, d time.Duration) context.Context {
 	return l.ctx
 }
 
-// probe asks the server about a consumer that gives nothing: a pull consumer
-// can fall silent after a reconnect, and its deletion may pass unnoticed.
+// probe asks the server about the consumer: a pull consumer can fall silent after
+// a reconnect, and its deletion or change by hand may pass unnoticed.
 func (c *Consumer) probe(ctx context.Context) error {
+	c.looked = time.Now()
 	ask, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	info, err := c.cons.Info(ask)
@@ -207,6 +218,12 @@ func (c *Consumer) probe(ctx context.Context) error {
 	}
 	if err != nil {
 		return ctx.Err() // a server that is away is noticed by the connection
+	}
+	if fields := changed(info.Config, c.made); len(fields) > 0 {
+		c.bus.metrics.recreated.WithLabelValues("consumer").Inc()
+		c.bus.log.Warn("consumer differs from its definition and is made again",
+			slog.String("sink", c.sink), slog.Any("fields", fields))
+		return c.again("changed", fmt.Errorf("it was changed by hand: %s", strings.Join(fields, ", ")))
 	}
 	stalled := info.NumPending > 0 && info.NumAckPending < maxAckPending && c.last == c.probed
 	c.probed = c.last
@@ -218,6 +235,28 @@ func (c *Consumer) probe(ctx context.Context) error {
 		return nil
 	}
 	return c.again("stalled", fmt.Errorf("%d messages are pending and none comes", info.NumPending))
+}
+
+// changed names the fields of a consumer on which order and delays depend and
+// that are not as they were made.
+func changed(now, made jetstream.ConsumerConfig) (fields []string) {
+	for name, same := range map[string]bool{
+		"ack_policy":      now.AckPolicy == made.AckPolicy,
+		"ack_wait":        now.AckWait == made.AckWait,
+		"max_deliver":     now.MaxDeliver == made.MaxDeliver,
+		"backoff":         slices.Equal(now.BackOff, made.BackOff),
+		"max_ack_pending": now.MaxAckPending == made.MaxAckPending,
+		"filter_subjects": now.FilterSubject == made.FilterSubject && slices.Equal(now.FilterSubjects, made.FilterSubjects),
+		"headers_only":    now.HeadersOnly == made.HeadersOnly,
+		"max_batch":       now.MaxRequestBatch == made.MaxRequestBatch && now.MaxRequestMaxBytes == made.MaxRequestMaxBytes,
+		"max_waiting":     now.MaxWaiting == made.MaxWaiting && now.MaxRequestExpires == made.MaxRequestExpires,
+	} {
+		if !same {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // again counts a reason for beginning again and wraps its cause.
