@@ -88,8 +88,11 @@ func (d *document) value(i, depth int) int {
 	}
 	v := len(d.values)
 	d.values = append(d.values, value{from: int32(i)})
-	k, end := kindNumber, none
-	switch c := d.text[i]; c {
+	var (
+		k   kind
+		end int
+	)
+	switch d.text[i] {
 	case '"':
 		k, end = kindString, d.string(i, v)
 	case '{':
@@ -103,7 +106,7 @@ func (d *document) value(i, depth int) int {
 	case 'n':
 		k, end = kindNull, d.literal(i, "null")
 	default:
-		end = d.number(i)
+		k, end = kindNumber, d.number(i)
 	}
 	own := &d.values[v]
 	own.kind, own.to, own.past = k, int32(end), int32(len(d.values))

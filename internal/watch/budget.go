@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,7 +47,8 @@ const burst = 5
 // methods take now.
 type tally struct {
 	perMinute int
-	calls     []time.Time // of the last minute, oldest first
+	start     time.Time       // that calls are counted from
+	calls     []time.Duration // of the last minute, oldest first
 	tokens    float64
 	refilled  time.Time
 	closed    time.Time // no call before
@@ -75,9 +77,11 @@ func (t *tally) refill(now time.Time) {
 		t.tokens = min(burst, t.tokens+now.Sub(from).Minutes()*float64(t.share(now)))
 		t.refilled = now
 	}
-	for len(t.calls) > 0 && now.Sub(t.calls[0]) >= time.Minute {
-		t.calls = t.calls[1:]
+	old := 0
+	for old < len(t.calls) && now.Sub(t.start)-t.calls[old] >= time.Minute {
+		old++
 	}
+	t.calls = slices.Delete(t.calls, 0, old)
 }
 
 // wait is how long until the next call may go out; zero: now.
@@ -89,7 +93,7 @@ func (t *tally) wait(now time.Time) time.Duration {
 	share := t.share(now)
 	var need time.Duration
 	if n := len(t.calls); n >= share {
-		need = t.calls[n-share].Add(time.Minute).Sub(now)
+		need = t.start.Add(t.calls[n-share] + time.Minute).Sub(now)
 	}
 	if t.tokens < 1 {
 		need = max(need, time.Duration((1-t.tokens)/float64(share)*float64(time.Minute))+time.Microsecond)
@@ -99,7 +103,10 @@ func (t *tally) wait(now time.Time) time.Duration {
 
 func (t *tally) take(now time.Time) {
 	t.tokens = max(0, t.tokens-1)
-	t.calls = append(t.calls, now)
+	if t.start.IsZero() {
+		t.start = now
+	}
+	t.calls = append(t.calls, now.Sub(t.start))
 }
 
 // limit closes the budget for so long and halves the share after it.
