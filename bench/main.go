@@ -44,6 +44,10 @@ type options struct {
 	only    []string
 	json    bool
 	profile string // folder for CPU profiles of the product; empty: none
+
+	soak time.Duration // run the programs for so long instead of the benchmarks
+	rate float64       // changes a second of a soak
+	plot string        // file for the soak's plot; empty: none
 }
 
 // benchmark is one thing that is measured.
@@ -71,6 +75,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.short, "short", false, "one small turn of each, within a minute")
 	fs.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	fs.StringVar(&o.profile, "profile", "", "write CPU profiles of the product into this `folder`")
+	fs.DurationVar(&o.soak, "soak", 0, "instead of the benchmarks, run watcher and notifier for this `time` under load")
+	fs.Float64Var(&o.rate, "rate", 200, "changes a second of the soak")
+	fs.StringVar(&o.plot, "plot", "", "write a plot of the soak into this SVG `file`")
 	only := fs.String("only", "", "run only these benchmarks, `names` with commas between")
 	fs.Usage = func() {
 		fmt.Fprintln(stderr, "usage: bench [flags]")
@@ -113,7 +120,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	var failed []error
-	for _, one := range benchmarks() {
+	list := benchmarks()
+	if o.soak > 0 {
+		list = []benchmark{{"soak", "the programs as they are deployed, for long", runSoak}}
+	}
+	for _, one := range list {
 		if len(o.only) > 0 && !slices.Contains(o.only, one.name) {
 			continue
 		}
