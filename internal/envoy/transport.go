@@ -28,7 +28,7 @@ type HTTPOptions struct {
 const (
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
+	idleTimeout      = 90 * time.Second // of HTTP/2; an HTTP/1 connection stays until the host closes it
 	// A hold is silent for 45 s. The pings tell a silent connection from a dead one.
 	pingAfter   = 20 * time.Second
 	pingTimeout = 10 * time.Second

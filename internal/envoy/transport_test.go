@@ -254,3 +254,27 @@ func TestDeadConnectionEndsAHoldBeforeItsTime(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestTimeIsOver: a call ends after its wait and the grace, or with the context, whichever comes first, as a time-out.
+func TestTimeIsOver(t *testing.T) {
+	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	for caller, want := range map[time.Duration]time.Duration{
+		0: 30*time.Second + Grace, time.Hour: 30*time.Second + Grace, 7 * time.Second: 7 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			if caller > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, caller)
+				defer cancel()
+			}
+			_, err := client(silent).Status(ctx, StatusRequest{Purchase: purchaseID, Wait: 30 * time.Second})
+			if o := outageOf(t, err); o.Kind != OutageTimeout || o.Took != want || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("caller's %s: %+v: %v", caller, o, err)
+			}
+		})
+	}
+}
