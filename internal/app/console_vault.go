@@ -222,6 +222,9 @@ func redisText(ctx context.Context, client *redis.Client, key string) (string, e
 			b.WriteString(k + "\n" + value + "\n")
 		}
 		return b.String(), err
+	case "zset": // who is there
+		all, err := client.ZRange(ctx, key, 0, -1).Result()
+		return strings.Join(all, "\n"), err
 	case "none":
 		return "", redis.Nil
 	}
