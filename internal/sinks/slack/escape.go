@@ -33,10 +33,13 @@ const joiner = "\u2060"
 // disarm replaces signs that Slack would format by ones that look alike, and takes
 // the effect from addresses and @names. Verbatim text objects do part of that, but
 // the text of notifications and old clients do not. Signs inside a word, such as
-// the _ of an id, do not format and stay.
+// the _ of an id, do not format and stay, as does the colon of a time of day.
 func disarm(s string) string {
 	s = strings.ReplaceAll(s, "://", ":"+joiner+"//")
 	var b strings.Builder
+	if strings.HasPrefix(s, ">") { // escaped or not, at the beginning of a line it quotes
+		b.WriteString(joiner)
+	}
 	prev := ' '
 	for i, r := range s {
 		next, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
@@ -59,7 +62,7 @@ func disarmRune(prev, r, next rune) string {
 		return "\u02cb" // modifier letter grave accent
 	case r == '@' && isWord(next), r == '#' && isWord(next):
 		return string(r) + joiner
-	case r == ':' && isWord(next) && !unicode.IsDigit(next) && !unicode.IsDigit(prev):
+	case r == ':' && (isWord(next) || next == '+' || next == '-') && !(unicode.IsDigit(prev) && unicode.IsDigit(next)):
 		return "\ua789" // modifier letter colon: no emoji begins
 	}
 	return string(r)

@@ -12,14 +12,18 @@ import (
 
 func TestEscape(t *testing.T) {
 	for in, want := range map[string]string{
-		"a < b > c & d &amp; e":   "a &lt; b &gt; c &amp; d &amp;amp; e",
-		`"quoted" it's`:           `"quoted" it's`,
-		"<!channel> @here":        "&lt;!channel&gt; @\u2060here",
-		"#general":                "#\u2060general",
-		"https://a.test/x":        "https:\u2060//a.test/x",
-		"*bold* 2*3 _it_ pur_1_2": "\u2217bold\u2217 2*3 \u02cdit\u02cd pur_1_2",
-		"~x~ `c` :tada: 12:30":    "\u223cx\u223c \u02cbc\u02cb \ua789tada: 12:30",
-		"राम & co":                "राम &amp; co",
+		"a < b > c & d &amp; e":    "a &lt; b &gt; c &amp; d &amp;amp; e",
+		`"quoted" it's`:            `"quoted" it's`,
+		"<!channel> @here":         "&lt;!channel&gt; @\u2060here",
+		"#general":                 "#\u2060general",
+		"https://a.test/x":         "https:\u2060//a.test/x",
+		"*bold* 2*3 _it_ pur_1_2":  "\u2217bold\u2217 2*3 \u02cdit\u02cd pur_1_2",
+		"~x~ `c` :tada: 12:30":     "\u223cx\u223c \u02cbc\u02cb \ua789tada: 12:30",
+		":+1: :-1: :100: a1:tada:": "\ua789+1: \ua789-1: \ua789100: a1\ua789tada:",
+		"12:30:45 at 1:5":          "12:30:45 at 1:5",
+		"> quoted":                 "\u2060&gt; quoted",
+		">>> all > of it":          "\u2060&gt;&gt;&gt; all &gt; of it",
+		"राम & co":                 "राम &amp; co",
 	} {
 		if got := escape(in, 1000); got != want {
 			t.Errorf("escape(%q) = %q, want %q", in, got, want)
@@ -37,6 +41,9 @@ func TestEscapeProperties(t *testing.T) {
 		}
 		if strings.ContainsAny(got, "<>\r\n`") || strings.Contains(got, "://") {
 			t.Fatalf("%q is not disarmed", got)
+		}
+		if strings.HasPrefix(got, "&gt;") {
+			t.Fatalf("%q quotes", got)
 		}
 		rest := strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(got)
 		if strings.Contains(rest, "&") {

@@ -144,3 +144,27 @@ func TestIDsOfAnswersAreBounded(t *testing.T) {
 		t.Errorf("the receipt is %.200v", r)
 	}
 }
+
+// A message that Slack says it took is not posted again because the rest of the
+// answer makes no sense; it only cannot be updated.
+func TestOKWithNonsenseIsNotSaidTwice(t *testing.T) {
+	for _, body := range []string{
+		`{"ok":true}`, `{"ok":true,"channel":7,"ts":{}}`, `{"ok":true,"channel":["C1"],"ts":1790000000.1,"message":"x","response_metadata":[]}`,
+		`{"ok":true,"error":"channel_not_found"}`, `{"ok":true,"ts":null,"channel":null,"warning":"x"}`,
+	} {
+		f := newSlack(t)
+		s := newSink(t, botConfig(f))
+		n := sinkstest.Notification(sinkstest.Confirming())
+		answer := sinkfakes.Answer{Status: 200, Body: body}
+		f.Script(answer)
+		if r := send(t, s, n); r.Thread != nil || len(f.Received()) != 1 {
+			t.Errorf("%s: %d tries, the receipt is %v", body, len(f.Received()), r)
+		}
+		n.Thread = send(t, s, n).Thread
+		before := len(f.Received())
+		f.Script(answer, answer)
+		if r := send(t, s, n); r.Thread["ts"] != n.Thread["ts"] || len(f.Received()) != before+2 {
+			t.Errorf("%s: %d tries of an update and a line, the receipt is %v", body, len(f.Received())-before, r)
+		}
+	}
+}

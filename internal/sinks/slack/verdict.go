@@ -23,7 +23,7 @@ func apiVerdict(a sinks.Answer, err error, now time.Time, mask []secret.Value) *
 	switch {
 	case errors.As(err, &refusal):
 		return wordVerdict(refusal.Err, a, now)
-	case err != nil || !saysOK(a.Body):
+	case !saysOK(a.Body): // where it does, the message is there, whatever else the answer holds: err is about that
 		return &sinks.Failure{
 			Verdict: sinks.Temporary, Reason: sinks.ReasonProtocol, Status: a.Status,
 			Err: errors.New("the answer is not one of Slack's: " + sinks.Excerpt(a.Body, mask...)),

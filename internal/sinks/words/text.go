@@ -10,30 +10,67 @@ import (
 const Marker = " … [cut]"
 
 // Plain makes one harmless line of a text that came from outside: valid UTF-8,
-// no control, bidirectional or invisible characters, single spaces. Joiners stay,
-// since scripts and emoji need them.
+// no control, bidirectional or invisible characters, single spaces. Joiners and
+// variants stay where scripts and emoji need them, and marks stand on top of each
+// other only as high as the line.
 func Plain(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
-	return strings.Join(strings.Fields(strings.Map(plainRune, s)), " ")
+	var b strings.Builder
+	prev, marks := ' ', 0
+	for _, r := range s {
+		r = plainRune(prev, r)
+		if unicode.Is(unicode.Mn, r) {
+			marks++
+		} else if r >= 0 {
+			marks = 0
+		}
+		if r < 0 || marks > maxMarks {
+			continue
+		}
+		b.WriteRune(r)
+		prev = r
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
 }
 
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
+	braillePattern     = '\u2800' // of no dots
+	// maxMarks is more than any script puts on one letter.
+	maxMarks = 8
 )
 
-func plainRune(r rune) rune {
+// plainRune is what becomes of r after prev; -1: nothing.
+func plainRune(prev, r rune) rune {
 	switch {
-	case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
+	case r > ' ' && r < 0x7f:
 		return r
-	case unicode.Is(unicode.Cf, r): // bidirectional marks, zero-width spaces, tags, byte order marks
+	case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
+		return onlyIf(joins(prev), r)
+	case unicode.Is(unicode.Variation_Selector, r):
+		return onlyIf(prev != ' ' && prev != zeroWidthJoiner && prev != zeroWidthNonJoiner && !unicode.Is(unicode.Variation_Selector, prev), r)
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r): // bidirectional marks, zero-width spaces, tags, fillers
 		return -1
-	case unicode.IsControl(r), unicode.IsSpace(r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
+	case unicode.IsControl(r), unicode.IsSpace(r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r), r == braillePattern:
 		return ' '
 	case unicode.Is(unicode.Co, r), unicode.Is(unicode.Noncharacter_Code_Point, r):
 		return '\ufffd'
 	}
 	return r
+}
+
+func onlyIf(keep bool, r rune) rune {
+	if keep {
+		return r
+	}
+	return -1
+}
+
+// joins reports what a joiner can mean something after: a letter of a script that
+// joins, a mark, an emoji.
+func joins(r rune) bool {
+	return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) || unicode.IsMark(r) || unicode.Is(unicode.So, r) || unicode.Is(unicode.Sk, r)
 }
 
 // Units counts a rune in UTF-16 units, the strictest reading of "characters".

@@ -16,17 +16,22 @@ import (
 
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
-		"Acme\r\nBcc: x":                "Acme Bcc: x",
-		"a\u2028b\u2029c\u0085d\ve":     "a b c d e",
-		"\u202eevil\u202c \u200fx":      "evil x",
-		"a\x00b\x1bc\x7f":               "a b c",
-		"  a   b  ":                     "a b",
-		"a\xffb":                        "a\ufffdb",
-		"क्ष\u200dत्र\u200c":            "क्ष\u200dत्र\u200c",
-		"\U0001f468\u200d\U0001f469":    "\U0001f468\u200d\U0001f469",
-		"a\u200bb\ufeffc\u00add\u2060e": "abcde",
-		"\ue000":                        "\ufffd",
-		"":                              "",
+		"Acme\r\nBcc: x":                               "Acme Bcc: x",
+		"a\u2028b\u2029c\u0085d\ve":                    "a b c d e",
+		"\u202eevil\u202c \u200fx":                     "evil x",
+		"a\x00b\x1bc\x7f":                              "a b c",
+		"  a   b  ":                                    "a b",
+		"a\xffb":                                       "a\ufffdb",
+		"क्ष\u200dत्र\u200c":                           "क्ष\u200dत्र\u200c",
+		"\U0001f468\u200d\U0001f469":                   "\U0001f468\u200d\U0001f469",
+		"a\u200bb\ufeffc\u00add\u2060e":                "abcde",
+		"\ue000":                                       "\ufffd",
+		"pay\u200dp\u200cal \u200d\u200c \u200d":       "paypal",
+		"a\u3164b\uffa0c\u115fd\u034fe\u2800f":         "abcde f",
+		"\u2764\ufe0f\ufe0f\ufe01 \ufe0f1\ufe0f\u20e3": "\u2764\ufe0f 1\ufe0f\u20e3",
+		"\U0001f44d\U0001f3fd\u200d\u200d\U0001f469":   "\U0001f44d\U0001f3fd\u200d\U0001f469",
+		"Z" + strings.Repeat("\u0300", 100) + "a":      "Z" + strings.Repeat("\u0300", 8) + "a",
+		"": "",
 	} {
 		if got := words.Plain(in); got != want {
 			t.Errorf("Plain(%q) = %q, want %q", in, got, want)
@@ -82,7 +87,7 @@ func TestCutProperties(t *testing.T) {
 }
 
 func FuzzPlain(f *testing.F) {
-	for _, seed := range []string{"", "a\r\nb", "\u202e", "क्ष", "\xff\xfe", "\U0001f468\u200d\U0001f469"} {
+	for _, seed := range []string{"", "a\r\nb", "\u202e", "क्ष", "\xff\xfe", "\U0001f468\u200d\U0001f469", "a\u200d\u3164\ufe0f\ufe0f", "e" + strings.Repeat("\u0301", 20)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -91,7 +96,7 @@ func FuzzPlain(f *testing.F) {
 			t.Fatalf("Plain(%q) = %q is not valid or not final", s, got)
 		}
 		for _, r := range got {
-			if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) {
 				t.Fatalf("Plain(%q) holds %U", s, r)
 			}
 		}
