@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/heraldbridge/herald/internal/secret"
 )
@@ -173,11 +174,13 @@ func NetworkFailure(err error, connected bool, secrets ...secret.Value) *Failure
 func CleanError(err error, secrets ...secret.Value) error { return secret.Redact(err, secrets...) }
 
 // Excerpt is a short, masked, single-line part of an answer, for audit records
-// and errors: at most 200 bytes, without control characters.
+// and errors: at most 200 bytes, without control, bidirectional and invisible
+// characters, since a terminal may show it.
 func Excerpt(body []byte, secrets ...secret.Value) string {
 	const limit = 200
 	text := secret.RedactText(strings.ToValidUTF8(string(body), ""), secrets...)
-	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")
+	text = secret.RedactText(strings.Map(printable, text), secrets...) // what was broken up by what cannot be seen
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
@@ -185,7 +188,10 @@ func Excerpt(body []byte, secrets ...secret.Value) string {
 }
 
 func printable(r rune) rune {
-	if r < ' ' || r >= 0x7f && r < 0xa0 {
+	switch {
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
+		return -1
+	case unicode.IsControl(r):
 		return ' '
 	}
 	return r

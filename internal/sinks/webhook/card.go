@@ -160,11 +160,11 @@ func discord(n sinks.Notification, m words.Message) (payload, error) {
 }
 
 // markdown escapes the characters that Markdown reads, and breaks addresses so
-// that they do not become links.
+// that they do not become links, and the {{DATE()}} of cards.
 func markdown(s string) string {
 	s = strings.NewReplacer(
 		`\`, `\\`, `*`, `\*`, `_`, `\_`, `~`, `\~`, "`", "\\`", `[`, `\[`, `]`, `\]`,
-		`<`, `\<`, `>`, `\>`, `|`, `\|`, `#`, `\#`, `@`, "@\u2060",
+		`<`, `\<`, `>`, `\>`, `|`, `\|`, `#`, `\#`, `@`, "@\u2060", `{{`, "{\u2060{",
 	).Replace(s)
 	return unlinked(s)
 }

@@ -43,6 +43,25 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// A template that puts a text of others between quotes of its own would let that
+// text write members of the body, so it is refused, whichever text it is.
+func TestNoTextOfOthersMayWriteTheBody(t *testing.T) {
+	for _, text := range []string{
+		"Subject", "Purchase.Merchant.Name", "Purchase.Say", "Purchase.Description", "Purchase.Agent.DisplayName", "Purchase.Agent.ID",
+		"Purchase.Amount.Display", "Purchase.MoneyStatus.MerchantOrderRef", "Purchase.Support.Ref", "Purchase.Support.RequestID",
+		"Purchase.Support.TraceID", "Notice.Text", "Notice.Support.RequestID",
+	} {
+		root, _, _ := strings.Cut(text, ".")
+		form := `{"a":"{{with .` + root + `}}{{$.` + text + `}}{{end}}"}`
+		if s, err := webhook.New(webhook.Config{URL: secret.New("https://hooks.example.test/x"), Template: form}); err == nil {
+			_ = s.Close()
+			t.Errorf("%s was accepted", form)
+		}
+		form = strings.ReplaceAll(strings.ReplaceAll(form, `"{{with`, `{{with`), `{{$.`+text+`}}{{end}}"`, `{{json $.`+text+`}}{{else}}""{{end}}`)
+		newSink(t, webhook.Config{URL: secret.New("https://hooks.example.test/x"), Template: form})
+	}
+}
+
 // TestGolden pins what receivers get, headers included.
 func TestGolden(t *testing.T) {
 	const text = `{{define "amount"}}{{with .Purchase}}{{json (amount .Amount)}}{{else}}""{{end}}{{end}}{"title": {{json (upper .Title)}}, "amount": {{template "amount" .}}, "at": {{json (time .Event.Time)}}, "short": {{json (trunc 24 .Text)}}}`

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"text/template"
 	"text/template/parse"
@@ -53,6 +54,9 @@ func metered(t *template.Template) error {
 	node := call.Root.Nodes[0]
 	for _, one := range t.Templates() {
 		if one.Tree != nil && one.Root != nil {
+			if err := unmetered(one.Root); err != nil {
+				return err
+			}
 			meterLoops(one.Root, node)
 			begin(one.Root, node)
 		}
@@ -80,4 +84,60 @@ func meterLoops(l *parse.ListNode, call parse.Node) {
 			meterLoops(n.ElseList, call)
 		}
 	}
+}
+
+// unmetered refuses methods of times that make any text of any text: nothing could
+// charge for them.
+func unmetered(node parse.Node) error {
+	var names []string
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		return unmeteredAll(n.Nodes)
+	case *parse.ActionNode:
+		return unmetered(n.Pipe)
+	case *parse.TemplateNode:
+		return unmetered(n.Pipe)
+	case *parse.RangeNode:
+		return unmeteredAll([]parse.Node{n.Pipe, n.List, n.ElseList})
+	case *parse.IfNode:
+		return unmeteredAll([]parse.Node{n.Pipe, n.List, n.ElseList})
+	case *parse.WithNode:
+		return unmeteredAll([]parse.Node{n.Pipe, n.List, n.ElseList})
+	case *parse.PipeNode:
+		if n == nil {
+			return nil
+		}
+		for _, c := range n.Cmds {
+			if err := unmeteredAll(c.Args); err != nil {
+				return err
+			}
+		}
+	case *parse.ChainNode:
+		if err := unmetered(n.Node); err != nil {
+			return err
+		}
+		names = n.Field
+	case *parse.FieldNode:
+		names = n.Ident
+	case *parse.VariableNode:
+		names = n.Ident
+	}
+	for _, name := range names {
+		if name == "Format" || name == "AppendFormat" {
+			return fmt.Errorf("it calls %s; use the function time, or the values of .Facts", name)
+		}
+	}
+	return nil
+}
+
+func unmeteredAll(nodes []parse.Node) error {
+	for _, n := range nodes {
+		if err := unmetered(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

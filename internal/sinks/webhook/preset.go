@@ -186,7 +186,8 @@ func ntfy(n sinks.Notification, m words.Message) payload {
 		b.WriteString(f.Name + ": " + f.Value + "\n")
 	}
 	h := http.Header{}
-	h.Set("Title", mime.QEncoding.Encode("utf-8", words.Cut(unlinked(m.Subject), 200, words.Units)))
+	title := strings.ReplaceAll(unlinked(m.Subject), "=?", "= ?") // or an encoded word of others would be decoded
+	h.Set("Title", mime.QEncoding.Encode("utf-8", words.Cut(title, 200, words.Units)))
 	h.Set("Priority", fmt.Sprint(ntfyPriority(m)))
 	if replaces(n) {
 		h.Set("X-Sequence-Id", sequenceID(n))

@@ -129,10 +129,14 @@ func samples() []events.Event {
 			purchase = e
 		}
 	}
-	p := purchase.Purchase
-	p.Merchant.Name, p.Say, p.Description, p.Agent.DisplayName, p.Amount.Display = awkward, awkward, awkward, awkward, awkward
-	p.Question, p.DetailsMissing = &events.Question{Prompt: awkward}, []string{awkward}
-	notice.Notice.Text = awkward
+	p, sum := purchase.Purchase, events.Amount{Minor: 100, Currency: "INR", Display: awkward}
+	p.Merchant.Name, p.Say, p.Description, p.Amount, p.DetailsMissing = awkward, awkward, awkward, sum, []string{awkward}
+	p.Agent.ID, p.Agent.DisplayName, p.Question = awkward, awkward, &events.Question{ID: awkward, Prompt: awkward}
+	p.MoneyStatus.Paid, p.MoneyStatus.MerchantOrderRef = &sum, awkward
+	p.Receipt = &events.Receipt{Paid: sum, CardNetwork: awkward, CardLast4: awkward, MerchantOrderRef: awkward}
+	p.Funding, p.Held = &events.Funding{Amount: sum}, &events.Held{Amount: &sum}
+	p.Support = events.Support{Ref: awkward, RequestID: awkward, TraceID: awkward}
+	notice.Notice.Text, notice.Notice.Support = awkward, p.Support
 	return append(events.Samples(), purchase, notice)
 }
 

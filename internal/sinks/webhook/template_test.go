@@ -18,24 +18,29 @@ import (
 func endless() map[string]string {
 	const double = `{{$s := printf "%1000s" "x"}}{{range 40}}{{$s = print $s $s}}{{end}}`
 	return map[string]string{
-		"loop":              `{{range 1000000000}}{{end}}`,
-		"loops in loops":    `{{range 100000}}{{range 100000}}{{with .}}{{end}}{{end}}{{end}}`,
-		"loop in else":      `{{range 0}}{{else}}{{range 1000000000}}{{end}}{{end}}`,
-		"loop in with":      `{{with 1}}{{if true}}{{range 1000000000}}{{continue}}{{end}}{{end}}{{end}}`,
-		"call of itself":    `{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}`,
-		"calls of itself":   `{{define "a"}}{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}`,
-		"block":             `{{block "a" .}}{{template "a" .}}{{end}}`,
-		"text that doubles": double,
-		"doubles by printf": strings.ReplaceAll(double, "print $s $s", `printf "%s%[1]s" $s`),
-		"doubles by join":   `{{$s := "x"}}{{range 40}}{{$s = print $s $s $s $s}}{{end}}`,
-		"doubles by html":   `{{$s := "<"}}{{range 40}}{{$s = html $s $s}}{{end}}`,
-		"wide":              `{{$s := ""}}{{range 9000}}{{$s = printf "%999999d" 1}}{{end}}`,
-		"many widths":       `{{$s := printf "` + strings.Repeat("%999999d", 900) + `" 1}}`,
-		"many verbs":        `{{$s := printf "%99999d" 1}}{{$s = printf "` + strings.Repeat("%[1]s", 900) + `" $s}}`,
-		"width of a value":  `{{$s := printf "%*d" 999999 1}}`,
-		"indexed width":     `{{$s := printf "%[1]*[2]d" 999999 1}}`,
-		"output":            `{{range 9000}}{{printf "%999d" 1}}{{end}}`,
-		"long":              strings.Repeat("{{/* nothing */}}", 20000),
+		"loop":               `{{range 1000000000}}{{end}}`,
+		"loops in loops":     `{{range 100000}}{{range 100000}}{{with .}}{{end}}{{end}}{{end}}`,
+		"loop in else":       `{{range 0}}{{else}}{{range 1000000000}}{{end}}{{end}}`,
+		"loop in with":       `{{with 1}}{{if true}}{{range 1000000000}}{{continue}}{{end}}{{end}}{{end}}`,
+		"call of itself":     `{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}`,
+		"calls of itself":    `{{define "a"}}{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}`,
+		"block":              `{{block "a" .}}{{template "a" .}}{{end}}`,
+		"text that doubles":  double,
+		"doubles by printf":  strings.ReplaceAll(double, "print $s $s", `printf "%s%[1]s" $s`),
+		"doubles by join":    `{{$s := "x"}}{{range 40}}{{$s = print $s $s $s $s}}{{end}}`,
+		"doubles by html":    `{{$s := "<"}}{{range 40}}{{$s = html $s $s}}{{end}}`,
+		"wide":               `{{$s := ""}}{{range 9000}}{{$s = printf "%999999d" 1}}{{end}}`,
+		"many widths":        `{{$s := printf "` + strings.Repeat("%999999d", 900) + `" 1}}`,
+		"many verbs":         `{{$s := printf "%99999d" 1}}{{$s = printf "` + strings.Repeat("%[1]s", 900) + `" $s}}`,
+		"width of a value":   `{{$s := printf "%*d" 999999 1}}`,
+		"indexed width":      `{{$s := printf "%[1]*[2]d" 999999 1}}`,
+		"output":             `{{range 9000}}{{printf "%999d" 1}}{{end}}`,
+		"doubles by a time":  `{{$t := .Event.Time.AddDate 0 0 -7}}{{$s := "2"}}{{range 40}}{{$s = $t.Format $s}}{{end}}`,
+		"a time in a pipe":   `{{if true}}{{with 1}}{{range 1}}{{"2" | ($.Since.AddDate 0 0 1).Format | print}}{{end}}{{end}}{{end}}`,
+		"a time appended":    `{{$b := .Since.MarshalText}}{{range 9000}}{{$b = $.Since.AppendFormat $b (printf "%9s" $b)}}{{end}}`,
+		"a time as argument": `{{define "a"}}{{.}}{{end}}{{template "a" .Since.Format "2"}}`,
+		"a time in else":     `{{if false}}{{else}}{{print (print (.Since.Format "2"))}}{{end}}`,
+		"long":               strings.Repeat("{{/* nothing */}}", 20000),
 	}
 }
 
@@ -68,8 +73,8 @@ func TestTemplatesThatDoNotEndAreRefused(t *testing.T) {
 func TestTemplatesThatDoNotEndRejectTheEvent(t *testing.T) {
 	const form = `{{with .Purchase}}{{if gt (len .Say) 200}}%s{{end}}{{end}}text`
 	for name, text := range endless() {
-		if strings.Contains(text, "define") || strings.Contains(text, "block") || name == "long" {
-			continue // definitions stand at the top
+		if strings.Contains(text, "define") || strings.Contains(text, "block") || strings.Contains(text, "Format") || name == "long" {
+			continue // definitions stand at the top; methods are refused with the template
 		}
 		t.Run(name, func(t *testing.T) {
 			hook := newHook(t)
