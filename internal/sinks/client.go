@@ -124,10 +124,8 @@ type guarded struct {
 // RoundTrip refuses a literal address that is not allowed, and sends the rest.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.literals {
-		if addr, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
-			if err := Judge(addr, g.allow); err != nil {
-				return nil, err
-			}
+		if err := judgeLiteral(r.URL.Hostname(), g.allow); err != nil {
+			return nil, err
 		}
 	}
 	return g.Transport.RoundTrip(r)

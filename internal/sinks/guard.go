@@ -3,19 +3,23 @@ package sinks
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 )
 
 // BlockedError says that an address may not be connected to. It is returned
 // before any byte goes out.
 type BlockedError struct {
-	Addr netip.Addr
-	What string // the kind of address: loopback, private, ...
+	Addr netip.Addr // the zero Addr: one that cannot be read
+	What string     // the kind of address: loopback, private, ...
 }
 
 // Error names the address and its kind. An address is no secret: it tells an
 // operator what to put into allow_cidrs.
 func (e *BlockedError) Error() string {
+	if !e.Addr.IsValid() {
+		return "address is not allowed: " + e.What
+	}
 	return fmt.Sprintf("address %s is not allowed: %s", e.Addr, e.What)
 }
 
@@ -37,6 +41,22 @@ func Judge(addr netip.Addr, allow []netip.Prefix) error {
 	}
 	if !addr.IsValid() || addr.Is6() && !netip.MustParsePrefix("2000::/3").Contains(addr) {
 		return &BlockedError{Addr: addr, What: "not a public address"}
+	}
+	return nil
+}
+
+// judgeLiteral judges a host that is written as an address; nil for a name. A host
+// whose last part is a number is no name anywhere: proxies read 2130706433, 0x7f000001
+// and 127.1 as addresses, each in its own way, so those are refused.
+func judgeLiteral(host string, allow []netip.Prefix) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return Judge(addr, allow)
+	}
+	host = strings.TrimSuffix(host, ".")
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	hex, isHex := strings.CutPrefix(last, "0x")
+	if strings.Trim(last, "0123456789") == "" || isHex && strings.Trim(hex, "0123456789abcdef") == "" {
+		return &BlockedError{What: "it is not written in the usual form"}
 	}
 	return nil
 }

@@ -287,8 +287,17 @@ func TestProxyCarriesTheTryAndLiteralsAreStillJudged(t *testing.T) {
 	if len(hook.Received()) != 1 || len(proxy.Received()) != 1 {
 		t.Errorf("the proxy saw %d and the receiver %d", len(proxy.Received()), len(hook.Received()))
 	}
-	c.URL = secret.New("http://169.254.169.254/h")
-	if f := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming())); f.Reason != sinks.ReasonBlocked {
-		t.Errorf("a literal address through the proxy gave %v", f)
+	for _, host := range []string{
+		"169.254.169.254", "2852039166", "0xa9fea9fe", "0XA9.254.0xa9fe", "169.254.43518", "0251.0376.0251.0376", "127.1", "127.0.0.1.", "0x7f.1", "[::1]",
+		"[::ffff:169.254.169.254]", "0", "09.1.1.1", "99999999999999999999",
+	} {
+		c.URL = secret.New("http://" + host + "/h")
+		if f := failure(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming())); f.Reason != sinks.ReasonBlocked || !strings.Contains(f.Error(), "not allowed") {
+			t.Errorf("%s through the proxy gave %v", host, f)
+		}
+	}
+	for _, host := range []string{"hooks.example.test.", "1.example.test", "x0x7f", "1e3", "0b1", "0xg"} {
+		c.URL = secret.New("http://" + host + "/h")
+		send(t, newSink(t, c), sinkstest.Notification(sinkstest.Confirming()))
 	}
 }
