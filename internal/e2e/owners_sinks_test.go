@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,8 +41,83 @@ sinks:
 			i, w.hook.URL(fmt.Sprintf("/sink-%d", i)))
 		fmt.Fprintf(&names, "sink-%d, ", i)
 	}
-	fmt.Fprintf(&b, "subscriptions:\n  - { name: all, match: \"true\", sinks: [%s] }\n", strings.TrimSuffix(names.String(), ", "))
+	fmt.Fprintf(&b, `subscriptions:
+  - { name: hanging, match: 'merchant.name == "Hanging"', for: 3s, repeat: %[2]s, sinks: [%[1]s] }
+  - { name: all, match: "true", sinks: [%[1]s] }
+`, strings.TrimSuffix(names.String(), ", "), hangRepeat)
 	return w.write(dir, "herald.yaml", b.String())
+}
+
+// hangRepeat is the pause between two reminders of a purchase that hangs.
+const hangRepeat = 20 * time.Second
+
+// hang publishes purchases that hang until the end of the test.
+func (w *world) hang(n int) (ids []string) {
+	w.t.Helper()
+	bus, err := stream.Open(w.t.Context(), stream.Options{URL: w.nats.URL(), Name: "hang"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer bus.Close(context.WithoutCancel(w.t.Context()))
+	samples := events.Samples()
+	open := slices.IndexFunc(samples, func(e events.Event) bool {
+		return e.Type == events.TypeChanged && e.Purchase.Unsettled && !e.Purchase.Terminal
+	})
+	for i := range n {
+		e := samples[open]
+		q := *e.Purchase
+		e.Subject = fmt.Sprintf("pur_ffff%028x", i)
+		q.ChainRoot, q.Reading.Revision, q.Merchant.Name = e.Subject, 1, "Hanging"
+		e.ID, e.Purchase = events.EventID(e.Subject, events.Position{Revision: 1}), &q
+		if _, err := bus.Publish(w.t.Context(), e, 0); err != nil {
+			w.t.Fatal(err)
+		}
+		ids = append(ids, e.Subject)
+	}
+	return ids
+}
+
+// checkAlarms sees that each alarm was told once by each sink, and each reminder once and at its time; twice only what was
+// under way at a fault. It gives the number of reminders.
+func (w *world) checkAlarms(ids []string, n int, faults []time.Time, slack time.Duration) (reminders int) {
+	w.t.Helper()
+	said := map[string]time.Time{}   // sink and webhook-id
+	latest := map[string]time.Time{} // sink and purchase
+	opened := map[string]bool{}
+	for _, r := range w.hook.Received() {
+		kind := r.Header.Get("Herald-Kind")
+		if r.Status/100 != 2 || kind == "" {
+			continue
+		}
+		e, err := events.Decode(bytes.TrimSpace(r.Body))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		one, about := r.Path+" "+kind+" "+r.Header.Get("webhook-id"), r.Path+" "+e.Subject
+		if before, again := said[one]; again {
+			if !slices.ContainsFunc(faults, func(f time.Time) bool { return before.Sub(f).Abs() < slack }) {
+				w.t.Errorf("%s at %s and at %s, at no fault", one, before, r.At)
+			}
+			continue
+		}
+		said[one] = r.At
+		if kind == "remind" {
+			reminders++
+			if gap := r.At.Sub(latest[about]); gap < hangRepeat*3/4 {
+				w.t.Errorf("%s: reminded %s after it was last told", about, gap)
+			}
+		} else {
+			if opened[about] {
+				w.t.Errorf("%s: told twice as %s", about, kind)
+			}
+			opened[about] = true
+		}
+		latest[about] = r.At
+	}
+	if len(opened) != len(ids)*n {
+		w.t.Errorf("%d alarms of %d were told", len(opened), len(ids)*n)
+	}
+	return reminders
 }
 
 // press publishes changes of purchases until it is stopped.
@@ -105,7 +181,7 @@ func (p *press) printed() []string {
 func (w *world) taken() map[string][]taking {
 	out := map[string][]taking{}
 	for _, r := range w.hook.Received() {
-		if r.Status/100 != 2 {
+		if r.Status/100 != 2 || r.Header.Get("Herald-Kind") != "" {
 			continue
 		}
 		e, err := events.Decode(bytes.TrimSpace(r.Body))
@@ -123,7 +199,10 @@ type taking struct {
 	at           time.Time
 }
 
-// Three notifiers share ten sinks. Six times one is killed, or stopped for longer
+// More faults than usual: go test -run TestNotifiersShareSinks -faults 20.
+var faultCount = flag.Int("faults", 6, "how often a notifier is killed or stopped")
+
+// Three notifiers share ten sinks. Again and again one is killed, or stopped for longer
 // than its leases last and let go on.
 func TestNotifiersShareSinks(t *testing.T) {
 	const n, slack = 10, 2 * time.Second
@@ -133,9 +212,10 @@ func TestNotifiersShareSinks(t *testing.T) {
 		f.add()
 	}
 	f.owned("three notifiers", settledIn, n, 4, nil)
+	hanging := w.hang(5)
 	p := w.press(20, 50*time.Millisecond)
 	var faults []time.Time
-	for i := range 6 {
+	for i := range *faultCount {
 		faults = append(faults, time.Now())
 		if i%2 == 0 {
 			f.kill(0)
@@ -166,7 +246,9 @@ func TestNotifiersShareSinks(t *testing.T) {
 	for sink, list := range w.taken() {
 		repeats += check(t, sink, list, faults, slack)
 	}
-	t.Logf("%d events to %d sinks: %d deliveries, %d repeated at a fault", len(printed), n, len(printed)*n, repeats)
+	reminders := w.checkAlarms(hanging, n, faults, slack)
+	t.Logf("%d events to %d sinks over %d faults: %d deliveries, %d alarms, %d reminders, %d repeated at a fault",
+		len(printed), n, len(faults), len(printed)*n, len(hanging)*n, reminders, repeats)
 	if limit := 16 * len(faults); repeats > limit { // what can be under way at one process
 		t.Errorf("%d repeats, more than can have been under way", repeats)
 	}
