@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/mail"
 	"net/textproto"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (d *dialogue) open(ctx context.Context, conn net.Conn) *sinks.Failure {
 
 // transaction is MAIL, RCPT and DATA.
 func (d *dialogue) transaction(ctx context.Context, from string, to []string, content []byte) ([]string, *sinks.Failure) {
-	if err := d.client.Mail("<" + from + ">"); err != nil {
+	if err := d.client.Mail(path(from)); err != nil {
 		f := d.step(ctx, "name the sender", err)
 		if f.Verdict == sinks.Rejected { // the sender is the same for all mails: no event is to blame
 			f.Verdict = sinks.Refused
@@ -102,7 +103,7 @@ func (d *dialogue) transaction(ctx context.Context, from string, to []string, co
 	var refused []string
 	var worst *sinks.Failure
 	for _, rcpt := range to {
-		err := d.client.Rcpt("<" + rcpt + ">")
+		err := d.client.Rcpt(path(rcpt))
 		if err == nil {
 			continue
 		}
@@ -133,6 +134,10 @@ func (d *dialogue) transaction(ctx context.Context, from string, to []string, co
 	}
 	return refused, nil
 }
+
+// path is an address as commands want it: in brackets, and what stands before the @
+// between quotes where it has to.
+func path(address string) string { return (&mail.Address{Address: address}).String() }
 
 // step classifies an error within the transaction: 4xx is temporary, 5xx final.
 func (d *dialogue) step(ctx context.Context, doing string, err error) *sinks.Failure {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -141,6 +142,40 @@ func TestB40_NoSecretOfAnyTextIsShown(t *testing.T) {
 	}
 	if subject == "" || !strings.Contains(subject, "Example Store") {
 		t.Errorf("the subject is %q", subject)
+	}
+}
+
+// No text of others becomes an element, a style or an attribute, wherever it stands.
+func TestB11_NoTextOfOthersBecomesMarkup(t *testing.T) {
+	server := newServer(t, sinkfakes.SMTPOptions{Checks: true})
+	s := newSink(t, config(server))
+	shape := func(n sinks.Notification) string {
+		send(t, s, n)
+		mails := server.Mails()
+		document, err := html.Parse(strings.NewReader(parse(t, mails[len(mails)-1]).html))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for n := range document.Descendants() {
+			if n.Type == html.ElementNode {
+				fmt.Fprintln(&b, n.Data, n.Attr)
+			}
+			if n.Type == html.CommentNode || n.Type == html.ElementNode && n.Data == "style" && n.FirstChild.NextSibling != nil {
+				t.Errorf("the page has %q", n.Data)
+			}
+		}
+		return b.String()
+	}
+	texts := sinkstest.Hostile()
+	texts["breaks out"] = `--></title></style></td></table><style>*{display:none}</style><script>x</script><!-- " onload="x" style='x`
+	for event, of := range map[string]func(string) events.Event{"purchase": sinkstest.HostilePurchase, "notice": sinkstest.HostileNotice} {
+		want := shape(sinkstest.Notification(of("plain text")))
+		for name, text := range texts {
+			if got := shape(sinkstest.Notification(of(text))); got != want {
+				t.Errorf("%s, %s: the page is made of\n%s, want\n%s", event, name, got, want)
+			}
+		}
 	}
 }
 
