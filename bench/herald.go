@@ -50,7 +50,6 @@ type herald struct {
 	cancel  context.CancelFunc // of everything that runs
 	unsink  context.CancelFunc // of the sink's loop
 	sinking sync.WaitGroup
-	begun   bool // the sink began once, so metrics are registered
 }
 
 func newHeraldRole(context.Context) (map[string]handler, func(), error) {
@@ -139,51 +138,63 @@ type deliverArgs struct {
 	// InHand is how many messages are fetched ahead; zero: what the consumer does
 	// by itself.
 	InHand int `json:"in_hand"`
+	// Beside are further sinks, by name, and where they post.
+	Beside map[string]string `json:"beside"`
 }
 
-// deliver starts the sink and returns when it takes messages.
+// deliver starts the sink, and those beside it, and returns when it takes messages.
 func (h *herald) deliver(ctx context.Context, a deliverArgs) (any, error) {
-	sink, err := webhook.New(webhook.Config{
-		Name: sinkName, URL: secret.New(a.Hook), AllowCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Secrets: func(context.Context) ([]secret.Value, error) { return []secret.Value{secret.New(signingKey)}, nil },
-	})
-	if err != nil {
-		return nil, err
-	}
-	set, err := route.Compile([]route.Spec{{Name: "all", Match: condition, Sinks: []string{sinkName}}})
-	if err != nil {
-		return nil, err
-	}
-	consumer := h.bus.Consumer(sinkName)
-	consumer.InHand = a.InHand
-	o := deliver.Options{
-		Name: sinkName, Sink: sink, Source: &source{consumer, h.bus}, Standings: h.redis, Graveyard: h.bus,
-		Leases: h.redis, Audit: h.bus.Audit, Set: set, Concurrency: concurrency, StreamCreated: h.bus.StreamID,
-		Grace: 10 * time.Second, Log: h.log,
-	}
-	if !h.begun {
-		o.Metrics, h.begun = h.known, true
-	}
-	loop, err := deliver.New(o)
-	if err != nil {
-		return nil, err
-	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h.unsink = cancel
-	h.sinking.Go(func() {
-		if err := loop.Run(running); err != nil {
-			h.log.Error("deliver", "error", err)
+	loop, err := h.sink(running, sinkName, a.Hook, a.InHand)
+	if err != nil {
+		return nil, err
+	}
+	for name, hook := range a.Beside {
+		if _, err := h.sink(running, name, hook, a.InHand); err != nil {
+			return nil, err
 		}
-		if err := sink.Close(); err != nil {
-			h.log.Error("close sink", "error", err)
-		}
-	})
+	}
 	return nil, await(ctx, readyWithin, "wait for the sink", func() error {
 		if s := loop.Status(); s.State != deliver.StateRunning {
 			return fmt.Errorf("it is %s", s.State)
 		}
 		return nil
 	})
+}
+
+// sink starts one sink, which runs until ctx ends.
+func (h *herald) sink(ctx context.Context, name, hook string, inHand int) (*deliver.Loop, error) {
+	sink, err := webhook.New(webhook.Config{
+		Name: name, URL: secret.New(hook), AllowCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Secrets: func(context.Context) ([]secret.Value, error) { return []secret.Value{secret.New(signingKey)}, nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	set, err := route.Compile([]route.Spec{{Name: "all", Match: condition, Sinks: []string{name}}})
+	if err != nil {
+		return nil, err
+	}
+	consumer := h.bus.Consumer(name)
+	consumer.InHand = inHand
+	loop, err := deliver.New(deliver.Options{
+		Name: name, Sink: sink, Source: &source{consumer, h.bus}, Standings: h.redis, Graveyard: h.bus,
+		Leases: h.redis, Audit: h.bus.Audit, Set: set, Concurrency: concurrency, StreamCreated: h.bus.StreamID,
+		Grace: 10 * time.Second, Log: h.log, Metrics: h.known,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.sinking.Go(func() {
+		if err := loop.Run(ctx); err != nil {
+			h.log.Error("deliver", "error", err)
+		}
+		if err := sink.Close(); err != nil {
+			h.log.Error("close sink", "error", err)
+		}
+	})
+	return loop, nil
 }
 
 // undeliver stops the sink.

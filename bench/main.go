@@ -63,6 +63,7 @@ func benchmarks() []benchmark {
 		{"watch", "events watched and published, as fast as they come", benchWatch},
 		{"change", "from a change to its publication, at a steady pace", benchChange},
 		{"latency", "from a change to its reception by a webhook, at a steady pace", benchLatency},
+		{"trouble", "one dead sink among ten, and a receiver that comes back", benchTrouble},
 		{"deliver", "draining a backlog into a webhook", benchDeliver},
 		{"hold", "memory and idle CPU of held reads", benchHold},
 	}

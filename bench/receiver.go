@@ -15,6 +15,8 @@ import (
 // nothing else, so that the sender is what is measured.
 type receiver struct {
 	url  string
+	addr string
+	srv  *http.Server
 	room sync.Pool
 
 	mu      sync.Mutex
@@ -31,17 +33,37 @@ func newReceiverRole(ctx context.Context) (map[string]handler, func(), error) {
 		room: sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		seen: map[string]struct{}{}, arrived: make(chan struct{}, 1),
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, fmt.Errorf("listen: %w", err)
+	r.addr = "127.0.0.1:0"
+	if _, err := r.up(ctx, struct{}{}); err != nil {
+		return nil, nil, err
 	}
-	r.url = "http://" + l.Addr().String() + "/hook"
-	srv := &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Minute}
-	go func() { _ = srv.Serve(l) }() // ends with Close, which the process does not outlive
+	r.url = "http://" + r.addr + hookPath
 	return map[string]handler{
-		"reset": handle(r.reset), "await": handle(r.await),
-	}, func() { _ = srv.Close() }, nil
+		"reset": handle(r.reset), "await": handle(r.await), "up": handle(r.up), "down": handle(r.down),
+	}, func() { _ = r.srv.Close() }, nil
 }
+
+// hookPath is where webhooks are counted; those to otherPath are taken and
+// forgotten.
+const (
+	hookPath  = "/hook"
+	otherPath = "/other"
+)
+
+// up listens, on the same address as before.
+func (r *receiver) up(ctx context.Context, _ struct{}) (any, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", r.addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	r.addr = l.Addr().String()
+	r.srv = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Minute}
+	go func(srv *http.Server) { _ = srv.Serve(l) }(r.srv) // ends with Close, which the process does not outlive
+	return nil, nil
+}
+
+// down ends every connection and takes no other.
+func (r *receiver) down(context.Context, struct{}) (any, error) { return nil, r.srv.Close() }
 
 func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
 	b := r.room.Get().(*bytes.Buffer)
@@ -52,6 +74,9 @@ func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
 	r.room.Put(b)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if req.URL.Path == otherPath {
 		return
 	}
 	id := req.Header.Get("Webhook-Id")
