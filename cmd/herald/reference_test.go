@@ -21,12 +21,12 @@ const referenceHead = `# Command line
 
 Generated from the programs; change the text there.
 
-` + "`herald run`, `herald demo`, `herald config`, `herald man` and `herald verify-receiver` do their work themselves. Every other command asks the JSON API of a running\n" +
+` + "`herald run`, `herald demo`, `herald config check`, `herald man` and `herald verify-receiver` do their work themselves. Every other command asks the JSON API of a running\n" +
 	"`herald` or `notifier`: the one that `-c FILE` describes, or the one at `--url` with the token in `--token-file`, or http://127.0.0.1:9464.\n" + `
 Lists are tables for people, coloured on a terminal only (never with ` + "`NO_COLOR`" + `), and one JSON document per line with ` + "`--json`" + `.
 Exit codes: 0 done, 1 failure, 2 usage or configuration.
 
-Completion for bash, zsh, fish and PowerShell comes from ` + "`herald completion`" + `, manual pages from ` + "`herald man DIR`" + `. The simulator has its own help: ` + "`envoysim --help`" + `.
+Completion for bash, zsh, fish and PowerShell comes from ` + "`herald completion bash`" + ` and the like, manual pages from ` + "`herald man DIR`" + `. The simulator has its own help: ` + "`envoysim --help`" + `.
 `
 
 // leaves gives the commands that do something, in the order of the help.
@@ -52,7 +52,7 @@ func reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
 	for _, c := range programs() {
-		use := strings.TrimSuffix(c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()), " ")
+		use, _, _ := strings.Cut(c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()), " --") // flags are in the table
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", c.CommandPath(), c.Short)
 		if c.Long != "" {
 			fmt.Fprintf(&b, "%s\n\n", c.Long)

@@ -151,6 +151,7 @@ func codeOf(text string) []string {
 func tryCommand(t *testing.T, bin, text string) string {
 	t.Helper()
 	text, _, _ = strings.Cut(text, " > ")
+	text, _, _ = strings.Cut(text, " | ")
 	text, _, _ = strings.Cut(text, " && ")
 	text, _, _ = strings.Cut(text, "   ")
 	args := fields(text)

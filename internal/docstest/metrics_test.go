@@ -125,6 +125,16 @@ func registered(t *testing.T, r *prometheus.Registry) map[string]metric {
 	return out
 }
 
+// hasSample tells whether a metric has a sample.
+func hasSample(t *testing.T, r prometheus.Gatherer, name string) bool {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+}
+
 // documented reads the tables of the page.
 func documented(t *testing.T) map[string]metric {
 	t.Helper()
@@ -145,6 +155,7 @@ func documented(t *testing.T) map[string]metric {
 
 func TestMetricsAreDocumented(t *testing.T) {
 	a := runningApp(t, idle, nil)
+	eventually(t, "the sink is owned, and has its gauges", func() bool { return hasSample(t, a.Registry(), "herald_deliver_up") })
 	exposed, page := registered(t, a.Registry()), documented(t)
 	if len(exposed) < 20 {
 		t.Fatalf("only %d metrics are registered", len(exposed))
