@@ -212,6 +212,24 @@ func TestB22_B23_TextsShowExactDigitsAndNoPlaceholders(t *testing.T) {
 	}
 }
 
+// Slack's sinks dial through the guard, too, with either way to post.
+func TestB16_PrivateAddressesAreRefused(t *testing.T) {
+	f := newSlack(t)
+	for name, config := range both() {
+		s, err := slack.New(config(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if got := failure(t, s, sinkstest.Notification(sinkstest.Confirming())); got.Verdict != sinks.Down || got.Reason != sinks.ReasonBlocked {
+			t.Errorf("%s gave %s/%s: %v", name, got.Verdict, got.Reason, got)
+		}
+	}
+	if n := f.Connections(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 func TestB39_NoErrorShowsTokenOrURL(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
