@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -31,7 +31,7 @@ func over2(t *testing.T, h http.HandlerFunc) (string, *http.Client) {
 	if s.TLS, err = authority.Server("127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
-	s.EnableHTTP2, s.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	s.EnableHTTP2, s.Config.ErrorLog = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, authority.PEM(), 0o600); err != nil {

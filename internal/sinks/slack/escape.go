@@ -62,7 +62,7 @@ func disarmRune(prev, r, next rune) string {
 		return "\u02cb" // modifier letter grave accent
 	case r == '@' && isWord(next), r == '#' && isWord(next):
 		return string(r) + joiner
-	case r == ':' && (isWord(next) || next == '+' || next == '-') && !(unicode.IsDigit(prev) && unicode.IsDigit(next)):
+	case r == ':' && (isWord(next) || next == '+' || next == '-') && (!unicode.IsDigit(prev) || !unicode.IsDigit(next)):
 		return "\ua789" // modifier letter colon: no emoji begins
 	}
 	return string(r)
