@@ -169,12 +169,11 @@ func (l *lease) hold(ctx context.Context) context.Context {
 
 // keep renews the lease until it is lost or released.
 func (l *lease) keep(ctx context.Context) {
-	look := time.NewTicker(l.redis.times.look)
-	defer look.Stop()
-	// The end has a timer of its own, since a look may hang longer than the lease.
+	renew := time.NewTicker(l.redis.times.renewal)
+	defer renew.Stop()
+	// The end has a timer of its own, since a request may hang longer than the lease.
 	end := time.AfterFunc(l.left(), func() { l.cancel(errOver) })
 	defer end.Stop()
-	renewed := time.Now()
 	for {
 		select {
 		case <-l.quit:
@@ -182,35 +181,17 @@ func (l *lease) keep(ctx context.Context) {
 		case <-ctx.Done():
 			l.sayLost(context.Cause(ctx))
 			return
-		case <-look.C:
+		case <-renew.C:
 		}
-		due := time.Since(renewed) >= l.redis.times.renewal
-		mine, prolonged, err := l.look(ctx, due)
+		mine, err := l.take(ctx)
 		switch {
 		case err != nil: // proves nothing; the time goes on
 		case !mine:
 			l.cancel(errTaken)
-		case prolonged && end.Stop():
-			renewed = time.Now()
+		case end.Stop():
 			end.Reset(l.left())
 		}
 	}
-}
-
-// look sees whether the lease is still ours, and prolongs it when that is due or
-// when it is gone, as after Redis was emptied.
-func (l *lease) look(ctx context.Context, due bool) (mine, prolonged bool, err error) {
-	if !due {
-		token, err := l.holder(ctx)
-		if err == nil {
-			return token == l.token, false, nil
-		}
-		if !errors.Is(err, redis.Nil) {
-			return false, false, l.redis.metrics.done(opLease, err)
-		}
-	}
-	mine, err = l.take(ctx)
-	return mine, mine, err
 }
 
 // holder is the token of whoever has the lease.
