@@ -107,7 +107,7 @@ func (d *dialogue) transaction(ctx context.Context, from string, to []string, co
 		if err == nil {
 			continue
 		}
-		f := d.step(ctx, "name recipient "+rcpt, err)
+		f := d.step(ctx, rcpt, err)
 		if f.Status == 0 || f.Status == 421 {
 			return nil, f
 		}

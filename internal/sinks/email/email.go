@@ -26,6 +26,7 @@ import (
 
 	"github.com/heraldbridge/herald/internal/secret"
 	"github.com/heraldbridge/herald/internal/sinks"
+	"github.com/heraldbridge/herald/internal/sinks/words"
 )
 
 // Mode is how the connection is encrypted.
@@ -175,9 +176,25 @@ func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, e
 	}
 	detail := "sent <" + id + ">"
 	if len(refused) > 0 {
-		detail += "; refused: " + strings.Join(refused, "; ")
+		detail += "; refused: " + listed(refused)
 	}
 	return sinks.Receipt{Detail: detail}, nil
+}
+
+// listed names refused recipients with what the server said, which gets the shorter
+// the more they are. A record of an outcome stays small.
+func listed(refused []string) string {
+	const most, least = 7 << 10, 64 // bytes of all, and of each
+	var parts []string
+	left := most
+	for i, one := range refused {
+		one = words.Cut(one, max(most/len(refused)-len("; "), least), words.Bytes)
+		if left -= len(one) + len("; "); left < 0 {
+			return strings.Join(parts, "; ") + fmt.Sprintf("; and %d more", len(refused)-i)
+		}
+		parts = append(parts, one)
+	}
+	return strings.Join(parts, "; ")
 }
 
 func addresses(list []*mail.Address) []string {
