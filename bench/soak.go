@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	soakUsers   = 400              // connections, each with one purchase at a time
+	soakUsers   = 700              // connections, each with one purchase at a time
 	soakChanges = 60               // changes of a purchase before the next one begins
 	soakEvery   = 10 * time.Second // between two samples
 	soakSecret  = "a signing key of the soak, 32 b."
