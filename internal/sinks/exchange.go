@@ -104,7 +104,7 @@ func (p *phase) trace() *httptrace.ClientTrace {
 }
 
 func (p *phase) failure(err error, secrets []secret.Value) *Failure {
-	f := &Failure{Verdict: Down, Reason: p.reason(err), Err: secret.Redact(err, secrets...)}
+	f := &Failure{Verdict: Down, Reason: p.reason(err), Err: short(secret.Redact(err, secrets...), secrets)}
 	// A refused handshake can show only after the connection was used: nothing was taken then either.
 	if p.connected.Load() && f.Reason != ReasonTLS || errors.Is(err, context.Canceled) {
 		f.Verdict = Temporary
@@ -172,6 +172,24 @@ func NetworkFailure(err error, connected bool, secrets ...secret.Value) *Failure
 
 // CleanError takes addresses and the given secrets out of an error.
 func CleanError(err error, secrets ...secret.Value) error { return secret.Redact(err, secrets...) }
+
+// short bounds the text of an error that may quote the other side: a line of an
+// answer, a certificate's names.
+func short(err error, secrets []secret.Value) error {
+	if text := Excerpt([]byte(err.Error()), secrets...); text != err.Error() {
+		return &shortened{text, err}
+	}
+	return err
+}
+
+type shortened struct {
+	text  string
+	cause error
+}
+
+func (s *shortened) Error() string { return s.text }
+
+func (s *shortened) Unwrap() error { return s.cause }
 
 // Excerpt is a short, masked, single-line part of an answer, for audit records
 // and errors: at most 200 bytes, without control, bidirectional and invisible

@@ -155,6 +155,17 @@ func TestNetworkFailure(t *testing.T) {
 	}
 }
 
+// What the other side says inside an error stays short and clean; the causes are still found.
+func TestNetworkFailureIsShort(t *testing.T) {
+	token := secret.New("cAnArY-token")
+	for _, said := range []string{strings.Repeat("a.example.test, ", 10_000), "\u202e\x1b[2J cAnA\u200brY-token \r\n"} {
+		f := sinks.NetworkFailure(fmt.Errorf("read: %s: %w", said, io.ErrUnexpectedEOF), true, token)
+		if text := f.Error(); len(text) > 300 || strings.ContainsAny(text, "\u202e\x1b\r\n") || strings.Contains(text, "cAnArY") || !errors.Is(f, io.ErrUnexpectedEOF) {
+			t.Errorf("the failure has %d bytes: %.300q", len(text), text)
+		}
+	}
+}
+
 func TestExcerpt(t *testing.T) {
 	token := secret.New("cAnArY-token")
 	got := sinks.Excerpt([]byte("a\r\n\x1b[31m\u009b\u202eb\u200b cAnA\u200brY-token cAnArY-token\xff "+strings.Repeat("é", 500)), token)

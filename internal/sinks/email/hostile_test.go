@@ -26,6 +26,8 @@ func TestHostileServersAreBounded(t *testing.T) {
 		"greets at length":           {"CONNECT", "220-" + strings.Repeat("a", long) + "\r\n220-b\r\n220 c", accepted},
 		"greets in bytes":            {"CONNECT", "\xff\xfe\x00\x01", sinks.Down},
 		"speaks another protocol":    {"CONNECT", "HTTP/1.1 400 Bad Request", sinks.Down},
+		"greets with a book":         {"CONNECT", strings.Repeat("\u202e"+password[:4]+"\u200b"+password[4:]+"\x1b[2J", 10_000), sinks.Down},
+		"answers with a book":        {"MAIL", strings.Repeat("a", 500_000), sinks.Temporary},
 		"changes its mind":           {"CONNECT", "220-a\r\n554 b", sinks.Down},
 		"never ends the greeting":    {"CONNECT", "220-a", sinks.Down},
 		"offers nothing":             {"EHLO", "250 OK", accepted},
@@ -62,7 +64,7 @@ func TestHostileServersAreBounded(t *testing.T) {
 			if errors.As(err, &f); f == nil && test.want != accepted || f != nil && f.Verdict != test.want {
 				t.Errorf("gave %v, want %s", err, test.want)
 			}
-			if f != nil && (strings.Contains(f.Error(), password) || strings.ContainsAny(f.Error(), "\u202e\u200b\ufffd\x00") || len(f.Error()) > 1<<10) {
+			if f != nil && (strings.Contains(f.Error(), password) || strings.ContainsAny(f.Error(), "\u202e\u200b\ufffd\x00\x1b") || len(f.Error()) > 1<<10) {
 				t.Errorf("the failure says %q", f)
 			}
 			if test.want != accepted && len(server.Mails()) != 0 && test.command != "." {
