@@ -15,7 +15,7 @@ import (
 // server, runs every expression and template over sample events, and reports in
 // plain lines what the file makes Herald do. Its errors are config.Errors.
 func Check(ctx context.Context, file string) ([]string, error) {
-	cfg, err := load(file, config.RoleHerald)
+	cfg, err := load(file, config.RoleHerald) //nolint:contextcheck // it reads small local files
 	if err != nil {
 		return nil, err
 	}

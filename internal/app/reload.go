@@ -122,7 +122,7 @@ func (r *reloader) try(ctx context.Context) error {
 	if r.a.File == "" {
 		return errors.New("this process was started without a file")
 	}
-	cfg, err := load(r.a.File, r.a.Role)
+	cfg, err := load(r.a.File, r.a.Role) //nolint:contextcheck // it reads small local files
 	if err != nil {
 		return err
 	}

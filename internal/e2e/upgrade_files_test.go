@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -165,7 +166,7 @@ func unpack(t *testing.T, file, dir string) {
 	}
 	for in := tar.NewReader(zip); ; {
 		h, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil || !fs.ValidPath(strings.TrimSuffix(h.Name, "/")) {

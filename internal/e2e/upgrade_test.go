@@ -23,8 +23,8 @@ import (
 	"github.com/heraldbridge/herald/internal/stream"
 )
 
-// previous is the release whose files are under testdata. They are written anew, by the programs of that release, with
-// go test ./internal/e2e -run Upgrade -record
+// previous is the release whose files are under testdata. "go test ./internal/e2e -run Upgrade -record" writes them
+// anew, with the programs of that release.
 const previous = "0.1.0"
 
 var record = flag.Bool("record", false, "write the files that upgrades are tested with")
