@@ -72,11 +72,13 @@ func TestReceiverDownForTwentyMinutes(t *testing.T) {
 		broken, well := receivers[0], receivers[1]
 		most, published := 0, 0
 		publish := func(d time.Duration) {
-			for end := time.Now().Add(d); time.Now().Before(end); published++ {
+			for end := time.Now().Add(d); time.Now().Before(end); published += 10 {
 				for _, w := range worlds {
-					w.stream.add(events.Envelope{})
+					for range 10 {
+						w.stream.add(events.Envelope{})
+					}
 				}
-				<-time.After(time.Second / rate)
+				<-time.After(10 * time.Second / rate)
 				most = max(most, loops[0].Status().InHand)
 			}
 		}
