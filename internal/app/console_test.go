@@ -291,7 +291,10 @@ func TestLeakcheckSearchesEverything(t *testing.T) {
 
 func TestProcessesTellEachOther(t *testing.T) {
 	b := newBench(t, "")
-	a := &App{Options: Options{Config: &config.Config{Redis: config.Redis{URL: "redis://x"}}, Role: config.RoleNotifier}}
+	a := &App{
+		Options:  Options{Config: &config.Config{Redis: config.Redis{URL: "redis://x"}}, Role: config.RoleNotifier},
+		registry: prometheus.NewRegistry(),
+	}
 	a.now.Store(&wiring{})
 	asking := newParts(a, b.stores, noLoops, nil)
 	other := report{Process: "watcher on b, pid 2", Sinks: []console.Sink{{Name: "orders", State: "running", Owner: "watcher on b, pid 2", Configured: true}},
