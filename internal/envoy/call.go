@@ -65,6 +65,9 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 // receive reads and judges a reply.
 func (c *Client) receive(resp *http.Response, token secret.Value, take decode, result *Call) error {
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return &Outage{Kind: OutageStatus, Status: resp.StatusCode} // what follows is no body, and nothing would end it
+	}
 	if resp.ContentLength > maxReply {
 		return errTooLarge
 	}

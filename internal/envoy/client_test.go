@@ -309,6 +309,36 @@ func TestAnswerThatIsNoHTTP(t *testing.T) {
 	wg.Wait()
 }
 
+// An answer that leaves HTTP, and then is silent, holds nobody.
+func TestSwitchedProtocolIsAnOutage(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		if req, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.Copy(io.Discard, req.Body)
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: "+canary+"\r\n\r\n")
+		_, _ = c.Read(make([]byte, 1)) // until the client closes
+	})
+	h := NewHTTPClient(HTTPOptions{})
+	got, err := ask(New(Options{BaseURL: "http://" + l.Addr().String(), Token: bearer, HTTP: h}), ToolStatus)
+	if o := wantOutage(t, got, err, OutageStatus); o.Status != http.StatusSwitchingProtocols {
+		t.Errorf("outage is %+v", o)
+	}
+	wantNoText(t, err, canary)
+	h.CloseIdleConnections()
+	l.Close()
+	wg.Wait()
+}
+
 func TestCancelledCallReturnsTheContextsError(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, early := range []bool{true, false} {
