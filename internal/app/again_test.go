@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,32 +16,36 @@ import (
 func TestMendBeginsAgainOnceThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("no space left on device")
-		var trouble, space error
-		var asked error
+		var mu sync.Mutex // time passing orders nothing for the race detector
+		var trouble, space, asked error
+		get := func(of *error) func() error {
+			return func() error { mu.Lock(); defer mu.Unlock(); return *of }
+		}
+		set := func(t, s error) { mu.Lock(); defer mu.Unlock(); trouble, space = t, s }
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- mend(ctx, func() error { return trouble }, func() error { return space }, func(err error) { asked = err })
+			done <- mend(ctx, get(&trouble), get(&space), func(err error) { mu.Lock(); defer mu.Unlock(); asked = err })
 		}()
 		pass := func(d time.Duration, what string, want bool) {
 			t.Helper()
 			<-time.After(d)
 			synctest.Wait()
-			if (asked != nil) != want {
-				t.Errorf("%s: asked for a new start: %v", what, asked)
+			if err := get(&asked)(); (err != nil) != want {
+				t.Errorf("%s: asked for a new start: %v", what, err)
 			}
 		}
 		pass(time.Hour, "all is well", false)
-		trouble = full
+		set(full, nil)
 		pass(mendAfter, "not for long enough", false)
-		trouble = nil
+		set(nil, nil)
 		pass(mendAfter, "it has passed", false)
-		trouble, space = full, full
+		set(full, full)
 		pass(time.Hour, "no room", false)
-		space = nil
+		set(full, nil)
 		pass(mendLook, "room again", true)
-		if !errors.Is(asked, errBeginAgain) || errors.Is(asked, full) {
-			t.Errorf("asked with %v", asked)
+		if err := get(&asked)(); !errors.Is(err, errBeginAgain) || errors.Is(err, full) {
+			t.Errorf("asked with %v", err)
 		}
 		end()
 		if err := <-done; err != nil {
