@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	stdlog "log"
+	stdlog "log" //nolint:depguard // only to keep what net/http writes there
 	"net/http"
 	"os"
 	"os/signal"

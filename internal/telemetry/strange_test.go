@@ -2,7 +2,7 @@ package telemetry
 
 import (
 	"bytes"
-	"log"
+	"log" //nolint:depguard // what net/http writes to
 	"net"
 	"net/http"
 	"strings"

@@ -76,17 +76,15 @@ type quietExporter struct {
 
 // ExportSpans sends spans, and never fails.
 func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	switch {
-	case err == nil:
-		if e.failing.CompareAndSwap(true, false) {
-			e.log.Info("the trace collector takes spans again")
-		}
-	default:
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.failures.Inc()
 		if e.failing.CompareAndSwap(false, true) {
 			e.log.Warn("the trace collector does not take spans; they are lost until it does", "err", cause(err))
 		}
+		return nil //nolint:nilerr // told
+	}
+	if e.failing.CompareAndSwap(true, false) {
+		e.log.Info("the trace collector takes spans again")
 	}
 	return nil
 }

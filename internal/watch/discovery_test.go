@@ -112,6 +112,7 @@ func TestStarvedBudgetLeavesNobodyOut(t *testing.T) {
 				reads[a.req.Purchase]++
 			case envoy.ToolAccount:
 				looks++
+			case envoy.ToolList:
 			}
 		}
 		if n := most(all, time.Minute); n > perMinute {
