@@ -26,6 +26,7 @@ type park struct {
 	reason   ParkReason
 	silent   bool // the token is read again first; nobody is told yet
 	checking bool // the token source is being read
+	outdated bool // the refused call was older than one that worked: a trial tells more than the token source
 	since    time.Time
 	until    time.Time // next trial
 	tries    int
@@ -86,45 +87,48 @@ func codeOf(err error) string {
 	return ""
 }
 
-// unauthenticated reads the token source again. A changed token is tried at once, an unchanged one parks the connection.
-func (t *term) unauthenticated(ctx context.Context, err error, now time.Time) {
+// unauthenticated reads the token source again. A changed token is tried at once, an unchanged one parks the connection,
+// unless a call that was asked for after the refused one has worked: then the token was changed under a hold.
+func (t *term) unauthenticated(ctx context.Context, asked time.Time, err error, now time.Time) {
 	if p := t.park; p != nil {
 		if p.trying {
 			t.parkFor(ctx, ParkToken, err, now)
 		}
 		return // a call that was under way when the token was refused
 	}
-	t.park = &park{reason: ParkToken, silent: true, since: now, until: never}
+	t.park = &park{reason: ParkToken, silent: true, outdated: asked.Before(t.sense.worked), since: now, until: never}
 	t.checkToken(ctx, err, now)
 }
 
-// checkToken asks whether the token has changed. The first time, an unchanged one parks.
+// checkToken asks whether the token has changed.
 func (t *term) checkToken(ctx context.Context, cause error, now time.Time) {
-	p := t.park
+	p, changed := t.park, t.conn.TokenChanged
 	p.checked = now
-	if t.conn.TokenChanged == nil {
-		if p.silent {
-			t.parkFor(ctx, ParkToken, cause, now)
-		}
+	if changed == nil {
+		t.tokenChecked(ctx, p, false, cause, now)
 		return
 	}
 	p.checking = true
-	changed := t.conn.TokenChanged
 	t.spawn(ctx, func(ctx context.Context) effect {
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		yes := changed(limited)
 		return func(ctx context.Context, now time.Time) {
 			p.checking = false
-			switch {
-			case t.park != p:
-			case yes:
-				p.until = now
-			case p.silent:
-				t.parkFor(ctx, ParkToken, cause, now)
-			}
+			t.tokenChecked(ctx, p, yes, cause, now)
 		}
 	})
+}
+
+// tokenChecked tries a token that is new, or that may work. The first time, an unchanged one parks.
+func (t *term) tokenChecked(ctx context.Context, p *park, changed bool, cause error, now time.Time) {
+	switch {
+	case t.park != p:
+	case changed || p.outdated:
+		p.until = now
+	case p.silent:
+		t.parkFor(ctx, ParkToken, cause, now)
+	}
 }
 
 // trial offers the one call that a parked connection may make: a look, when its time has come.
@@ -169,7 +173,7 @@ func (t *term) trialFailed(now time.Time) {
 // contact is any valid reply: the connection works. One that was asked for before the connection was parked proves
 // nothing about now.
 func (t *term) contact(ctx context.Context, asked, now time.Time) {
-	t.sense.replied = now
+	t.sense.replied, t.sense.worked = now, later(t.sense.worked, asked)
 	if t.park != nil && !asked.Before(t.park.since) {
 		t.resume(ctx, now)
 	}

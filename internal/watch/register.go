@@ -26,8 +26,9 @@ var (
 	ErrTooMany = errors.New("too many registrations")
 )
 
-// registrationLimit bounds what hosts can register on one connection.
-const registrationLimit = 10000
+// registrationLimit bounds what hosts can register on one connection: all of it is stored, and listed over NATS, as one
+// message, of a megabyte at the most.
+const registrationLimit = 3000
 
 // Watch is one reference that is watched. Of a key only the hash is shown.
 type Watch struct {

@@ -357,3 +357,27 @@ func TestAnswer(t *testing.T) {
 		}
 	})
 }
+
+// As many as may be registered are one message to the store and one answer over NATS, whose servers take a megabyte.
+func TestRegistrationsFitAMessage(t *testing.T) {
+	var set events.WatchSet
+	var list []Watch
+	for n := range registrationLimit {
+		hash, since := events.HashKey(pid(n)), time.Now()
+		set.Refs = append(set.Refs, events.WatchRef{
+			PurchaseID: pid(n), KeyHash: hash, Registered: true, Seen: true, Since: since, OnlyLook: true,
+		})
+		list = append(list, Watch{
+			Connection: strings.Repeat("c", 64), PurchaseID: pid(n), KeyHash: hash, Registered: true, Seen: true, Since: since,
+		})
+	}
+	stored, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, n := range map[string]int{"the set": len(stored), "the list": len(reply{Watches: &list}.encode())} {
+		if n > 1<<20 {
+			t.Errorf("%s has %d bytes", what, n)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type sense struct {
 	next      time.Time // next tick
 	heard     time.Time // newest look that knew which purchase is active
 	replied   time.Time // newest valid reply of any tool
+	worked    time.Time // when the newest call with a valid reply was asked for
 	published time.Time
 	open      time.Time // a purchase was open then
 	active    string    // purchase that the newest look showed

@@ -14,7 +14,7 @@ import (
 func outageDelays() backoff.Policy { return backoff.Policy{Base: time.Second, Max: time.Minute} }
 
 // settle works out what a failed call means for its line, and does what concerns the whole connection.
-func (t *term) settle(ctx context.Context, l *line, tool envoy.Tool, held time.Duration, err error, now time.Time) remedy {
+func (t *term) settle(ctx context.Context, l *line, tool envoy.Tool, held time.Duration, asked time.Time, err error, now time.Time) remedy {
 	r, after := remedyFor(err, held)
 	if l.lastFail != r {
 		l.slow, l.refused, l.foreign = 0, 0, 0
@@ -34,7 +34,7 @@ func (t *term) settle(ctx context.Context, l *line, tool envoy.Tool, held time.D
 		l.closed = now.Add(doubling(time.Minute, 10*time.Minute, l.slow))
 		l.slow++
 	case remedyAuth:
-		t.unauthenticated(ctx, err, now)
+		t.unauthenticated(ctx, asked, err, now)
 	case remedyForbidden:
 		l.closed = now.Add(doubling(15*time.Minute, slowest, l.refused))
 		l.refused++
@@ -85,7 +85,7 @@ func (t *term) foreign(ctx context.Context, l *line, err error, now time.Time) {
 
 // troubleStatus handles a status request that gave nothing.
 func (t *term) troubleStatus(ctx context.Context, p *purchase, c *call, err error, now time.Time) {
-	switch t.settle(ctx, p.line(), envoy.ToolStatus, c.held, err, now) {
+	switch t.settle(ctx, p.line(), envoy.ToolStatus, c.held, c.asked, err, now) {
 	case remedyMissing:
 		t.notFound(ctx, p, err, now)
 	case remedyBadInput:
@@ -96,7 +96,7 @@ func (t *term) troubleStatus(ctx context.Context, p *purchase, c *call, err erro
 }
 
 func (t *term) troubleLook(ctx context.Context, asked time.Time, err error, now time.Time) {
-	if t.settle(ctx, &t.lookLine, envoy.ToolAccount, 0, err, now) == remedyBadInput {
+	if t.settle(ctx, &t.lookLine, envoy.ToolAccount, 0, asked, err, now) == remedyBadInput {
 		t.badCall(ctx, &t.lookLine, err, now)
 	}
 	t.trialFailed(now)
@@ -107,7 +107,7 @@ func (t *term) troubleLook(ctx context.Context, asked time.Time, err error, now 
 }
 
 func (t *term) troubleList(ctx context.Context, asked time.Time, err error, now time.Time) {
-	if t.settle(ctx, &t.listLine, envoy.ToolList, 0, err, now) == remedyBadInput {
+	if t.settle(ctx, &t.listLine, envoy.ToolList, 0, asked, err, now) == remedyBadInput {
 		t.badCall(ctx, &t.listLine, err, now)
 	}
 	t.roll.closed = t.listLine.closed
@@ -121,6 +121,7 @@ func (t *term) notFound(ctx context.Context, p *purchase, err error, now time.Ti
 	p.missing++
 	p.line().closed = now.Add(time.Minute)
 	if !p.seen {
+		p.heard = now // that it does not exist yet is an answer, not blindness
 		p.line().closed = now.Add(lookPace(now.Sub(p.ref), t.policy.LookEvery))
 		if p.id != "" && now.Sub(p.ref) > 10*time.Minute {
 			t.sayMissing(ctx, p, err, now, "Envoy does not know this purchase after ten minutes; it is not watched any more.")

@@ -165,6 +165,9 @@ func TestNotFound(t *testing.T) {
 			if refs := b.store.set("host-a").Refs; len(refs) != 0 {
 				t.Errorf("still watched: %+v", refs)
 			}
+			if n := len(b.store.noticed(events.NoticeBlind)); n != 0 {
+				t.Error("a purchase that does not exist yet counts as one that is not seen")
+			}
 		})
 	})
 }
