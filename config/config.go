@@ -17,8 +17,12 @@ import "github.com/heraldbridge/herald/internal/secret"
 
 //go:generate go test . -run ^TestSchemaIsCurrent$ -update
 
+// Version is the form of the file that this program reads.
+const Version = 1
+
 // Config is a whole configuration file. Each role reads the parts that it needs.
 type Config struct {
+	Version        int            `yaml:"version" doc:"Form of this file. Another number than 1 is refused: the file is for a newer Herald."`
 	NATS           NATS           `yaml:"nats" doc:"The event bus. Without a url a server is embedded and keeps its streams under data_dir."`
 	Redis          Redis          `yaml:"redis" doc:"State shared by several processes. Without a url one process keeps its state in JetStream key-value."`
 	DataDir        string         `yaml:"data_dir" doc:"Folder of the embedded server, relative to the working directory. One process locks it."`

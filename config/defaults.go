@@ -5,6 +5,7 @@ import "time"
 // Defaults is the configuration of an empty file: one process, everything embedded, nothing to watch.
 func Defaults() *Config {
 	return &Config{
+		Version: Version,
 		NATS: NATS{
 			Replicas:  1,
 			Sync:      SyncInterval,

@@ -80,6 +80,9 @@ func (k *checker) redis(r Redis) {
 // process checks what concerns the process as a whole.
 func (k *checker) process() {
 	c := k.cfg
+	if c.Version != Version {
+		k.add("version", fmt.Sprintf("is %d; this Herald reads version %d", c.Version, Version), "upgrade Herald, or write the file for this one")
+	}
 	if c.DataDir == "" {
 		k.add("data_dir", "is empty", "")
 	}

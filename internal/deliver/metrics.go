@@ -3,6 +3,7 @@ package deliver
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -81,7 +82,8 @@ func (g *registrar) gauge(name, help string, labels ...string) *prometheus.Gauge
 func (g *registrar) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return register(g, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "herald_deliver_" + name, Help: help,
-		Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 36000},
+		Buckets:                     []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 36000},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, labels))
 }
 
