@@ -82,6 +82,33 @@ func TestLaggingListSaysNothing(t *testing.T) {
 	})
 }
 
+// A gift card that had failed is revived and becomes ready while the list still shows its end: it is not read, since looks
+// show it as active. When it has really ended, that is told as soon as a look does not show it.
+func TestLaggingListPermitsNoReadOfARevivedPurchase(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		gift := card(1, events.StateFailed)
+		gift.Rail = ptr("gift_card")
+		gift.Money.Status = "refunded"
+		f.put(gift)
+		b.pass(6 * time.Minute)
+		b.wantStates(pid(1), "failed:revision")
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "ready", "not_started" })
+		f.with(func() { f.list[0].State = "failed" })
+		f.forgetCalls()
+		b.pass(7 * time.Hour)
+		for _, a := range f.made(envoy.ToolStatus) {
+			t.Errorf("ready, and read: %+v", a)
+		}
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "completed" })
+		b.pass(7 * time.Minute)
+		b.wantStates(pid(1), "failed:revision ready:revision completed:revision")
+	})
+}
+
 // A budget that is much too small: the urgent go first, and nobody waits for much longer than five minutes.
 func TestStarvedBudgetLeavesNobodyOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {

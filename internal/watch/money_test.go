@@ -69,6 +69,37 @@ func TestOldLookProvesNothing(t *testing.T) {
 	})
 }
 
+// A look from the time when Envoy's clock was ahead proves nothing about what ended after the clock went back.
+func TestLookOfAClockThatJumpedProvesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		p := operated(1, events.StateProcessing)
+		p.Approval.State = ptr("approved")
+		f.put(p)
+		f.with(func() { f.skew = 3 * time.Hour })
+		b.pass(3 * time.Minute)
+		f.with(func() {
+			f.skew = 0
+			f.onLook = func(int) error { return &envoy.Outage{Kind: envoy.OutageStatus, Status: 502} }
+		})
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "failed" })
+		b.pass(10 * time.Minute)
+		list := b.store.purchases(pid(1))
+		if last := list[len(list)-1].Purchase; last.Situation != events.SituationNeedsSupport || last.MoneyBasis != events.BasisMoneyNotProven {
+			t.Errorf("%s with %s (%s), by a look of the future", last.Situation, last.Money, last.MoneyBasis)
+		}
+		f.with(func() { f.onLook = nil })
+		b.pass(time.Hour)
+		list = b.store.purchases(pid(1))
+		if last := list[len(list)-1].Purchase; last.Situation != events.SituationStopped {
+			t.Errorf("%s with %s (%s), though a look has shown that nothing is held", last.Situation, last.Money, last.MoneyBasis)
+		}
+	})
+}
+
 func TestUnsettledIsFollowedThenGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()

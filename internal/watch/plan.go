@@ -121,7 +121,7 @@ type view struct {
 	pause    time.Duration
 	next     *follow
 	closed   time.Time // no status request before: an error said so
-	listed   bool      // a list newer than the newest request shows it as ended
+	listed   time.Time // when a list that shows it as ended went out, if no request did since
 	deadline time.Time // nearest known deadline
 }
 
@@ -146,6 +146,13 @@ func (l sight) absent(id string) bool {
 	default:
 		return false
 	}
+}
+
+// denies tells whether looks stand against a list that shows the purchase as ended: the newest shows it as active, and
+// is newer than the list, or another can be made. A list may lag, and a purchase that had ended can come back.
+func (l sight) denies(v view, now time.Time) bool {
+	shown := l.answer == envoy.ActiveShown && l.purchase == v.id
+	return shown && (!l.asked.Before(v.listed) || !l.closed.After(now))
 }
 
 // roll is when the newest list was asked for, and when the next may be.
@@ -227,7 +234,7 @@ func lookBefore(s step, v view, l sight, p Policy, now time.Time) step {
 }
 
 func planLook(v view, l sight, r roll, p Policy, now time.Time) step {
-	if v.listed && !v.mute {
+	if !v.listed.IsZero() && !v.mute && !l.denies(v, now) {
 		return step{Do: actRead, At: v.closed}
 	}
 	look := step{Do: actLook, At: later(lookDue(v, l, p, now), l.closed)}
@@ -257,7 +264,7 @@ func lookDue(v view, l sight, p Policy, now time.Time) time.Time {
 	if v.slowest {
 		return later(fast, v.asked.Add(slowest))
 	}
-	if nearDeadline(v.deadline, now) {
+	if nearDeadline(v.deadline, now) || l.asked.Before(v.listed) {
 		return fast
 	}
 	every := lookPace(now.Sub(v.since), p.LookEvery)

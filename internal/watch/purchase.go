@@ -177,7 +177,10 @@ func (p *purchase) view(now time.Time) view {
 		settled:  terminal && !unsettled && !p.recheck && !p.lingers(now),
 		onlyLook: p.onlyLook, slowest: p.slowest, mute: p.id == "" && p.key.IsZero(),
 		since: p.since, begun: p.begun, age: p.age(now), asked: p.asked, replied: p.replied, shown: p.shown, pause: earlyPause(int(p.early)),
-		next: p.next, reread: p.reread, closed: p.closed(), listed: p.listedEnd.After(p.asked), deadline: p.deadline(now),
+		next: p.next, reread: p.reread, closed: p.closed(), deadline: p.deadline(now),
+	}
+	if p.listedEnd.After(p.asked) {
+		v.listed = p.listedEnd
 	}
 	revived := p.recheck && p.snap == nil && p.listState != "" && !ended(p.listState)
 	if revived {

@@ -93,6 +93,9 @@ func (t *term) observe(ctx context.Context, p *purchase, o observation, now time
 		share(p.snap)
 	}
 	p.source, p.server, p.support = o.source, o.server, o.support
+	if !o.server.IsZero() && o.server.Before(p.heldAt.Add(-time.Minute)) {
+		p.heldAt = time.Time{} // Envoy's clock went back: nothing says that this look came after the purchase's end
+	}
 	p.state, p.column, p.missing, p.slowest = s.State, columnOf(s), 0, false
 	if strange(s.State) {
 		t.w.metrics.strange.Inc()

@@ -52,7 +52,7 @@ func TestRateLimitClosesTheBudgetOfTheToken(t *testing.T) {
 				return refusal(envoy.CodeRateLimited, true, 40*time.Second)
 			}
 		})
-		b.pass(61 * time.Second)
+		b.pass(70 * time.Second)
 		if limited.IsZero() {
 			t.Fatal("no look in a minute")
 		}
