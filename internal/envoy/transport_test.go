@@ -278,3 +278,84 @@ func TestTimeIsOver(t *testing.T) {
 		})
 	}
 }
+
+// TestFarewellInMidHold: a server that takes no more calls on a connection (GOAWAY) ends the holds on it in their time,
+// and the calls after it go to another connection.
+func TestFarewellInMidHold(t *testing.T) {
+	for _, protocol := range []string{"h2", "h2c"} {
+		t.Run(protocol, func(t *testing.T) {
+			body := reply(t, ToolStatus, true, nil)
+			held, free := make(chan struct{}), make(chan struct{})
+			var calls atomic.Int64
+			w := serve(t, protocol, HTTPOptions{}, func(rw http.ResponseWriter, r *http.Request) {
+				switch calls.Add(1) {
+				case 1:
+					close(held)
+					<-free
+				case 2:
+					rw.Header().Set("Connection", "close") // what net/http makes a GOAWAY of
+				}
+				write(200, body)(rw, r)
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := ask(w.client, ToolStatus); err != nil {
+					t.Errorf("the hold: %v", err)
+				}
+			})
+			<-held
+			made, deadline := int64(1), time.Now().Add(time.Minute)
+			for w.conns.Load() == 1 && time.Now().Before(deadline) { // the farewell may come after its reply
+				made++
+				if _, err := ask(w.client, ToolStatus); err != nil {
+					t.Errorf("a call after it: %v", err)
+				}
+			}
+			if w.conns.Load() != 2 {
+				t.Errorf("%d connections, want the old and a new one", w.conns.Load())
+			}
+			close(free)
+			wg.Wait()
+			if w.hits.Load() != made {
+				t.Errorf("%d requests for %d calls", w.hits.Load(), made)
+			}
+		})
+	}
+}
+
+// TestReplyThatDripsEndsInTime: bytes that come one by one do not make a call longer.
+func TestReplyThatDripsEndsInTime(t *testing.T) {
+	for _, protocol := range []string{"h1", "h2c"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &cable{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+			protocols := new(http.Protocols)
+			protocols.SetHTTP1(protocol == "h1")
+			protocols.SetUnencryptedHTTP2(protocol == "h2c")
+			s := &http.Server{
+				Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					beat := time.NewTicker(time.Second)
+					defer beat.Stop()
+					for r.Context().Err() == nil {
+						_, _ = w.Write([]byte(" "))
+						_ = http.NewResponseController(w).Flush()
+						select {
+						case <-beat.C:
+						case <-r.Context().Done():
+						}
+					}
+				}),
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = s.Serve(l) })
+			h := newHTTPClient(HTTPOptions{UnencryptedHTTP2: protocol == "h2c"}, l.dial)
+			_, err := New(Options{BaseURL: "http://127.0.0.1", Token: bearer, HTTP: h}).List(t.Context())
+			if o := outageOf(t, err); o.Kind != OutageTimeout || o.Took != Grace {
+				t.Errorf("%s: %+v: %v", protocol, o, err)
+			}
+			h.CloseIdleConnections()
+			s.Close()
+			wg.Wait()
+		})
+	}
+}
