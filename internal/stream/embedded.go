@@ -55,17 +55,19 @@ func (b *Bus) connectEmbedded() error {
 	return nil
 }
 
+// serverRoom is no limit: each stream has its own, and what was stored under a
+// larger one must still fit. A write that the disk has no room for is refused as
+// it happens.
+const serverRoom = 1 << 60
+
 func (b *Bus) serverOptions() *server.Options {
-	// Room for our three streams and the key-value store. The disk itself may
-	// be smaller; a write that does not fit is then refused as it happens.
-	room := b.opts.MaxBytes + deadBytes + deliveryBytes + stateBytes
 	return &server.Options{
 		ServerName:         b.opts.Name,
 		DontListen:         true,
 		JetStream:          true,
 		StoreDir:           b.opts.Embedded.Dir,
 		SyncAlways:         b.opts.Embedded.SyncAlways,
-		JetStreamMaxStore:  room,
+		JetStreamMaxStore:  serverRoom,
 		JetStreamMaxMemory: 256 << 20,
 		NoSigs:             true,
 	}

@@ -65,7 +65,7 @@ func TestEmbeddedKeepsItsDataOverARestart(t *testing.T) {
 
 func TestEmbeddedTakesANewSize(t *testing.T) {
 	dir := t.TempDir()
-	for _, size := range []int64{32 << 20, 64 << 20, 16 << 20} {
+	for _, size := range []int64{32 << 20, 64 << 20, 16 << 20, 20 << 30, 16 << 20} {
 		b, err := stream.Open(t.Context(), stream.Options{Embedded: &stream.Embedded{Dir: dir}, MaxBytes: size})
 		must(t, err)
 		s, err := b.JetStream().Stream(t.Context(), events.StreamPurchases)

@@ -20,7 +20,6 @@ import (
 const (
 	deadBytes     = 1 << 30
 	deliveryBytes = 1 << 30
-	stateBytes    = 2 << 30
 )
 
 const (
