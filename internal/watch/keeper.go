@@ -18,6 +18,7 @@ type keeper struct {
 	budget *budget
 	cancel context.CancelFunc
 	done   chan struct{}
+	left   events.WatchSet // what the newest term knew at its end
 
 	mu   sync.Mutex
 	term *term // while owned
@@ -77,7 +78,11 @@ func (k *keeper) own(ctx, owned context.Context) error {
 	k.setTerm(t)
 	defer k.setTerm(nil)
 	defer k.open()()
-	return t.run(ctx)
+	err := t.run(ctx)
+	if t.memory.loaded {
+		k.left = t.set()
+	}
+	return err
 }
 
 // open has registrations for the connection come here while it is owned.

@@ -70,13 +70,16 @@ func (t *term) loadSet(ctx context.Context) {
 	})
 }
 
-// salvage makes a set of what the stream knows, where the store knows nothing: it may have been emptied, and a purchase
-// whose money hangs would be forgotten.
+// salvage makes a set of what this process and the stream know, where the store knows nothing: it may have been emptied,
+// and a purchase whose money hangs would be forgotten.
 func (t *term) salvage(ctx context.Context) (events.WatchSet, error) {
-	var set events.WatchSet
+	set := t.k.left
+	set.Refs = slices.Clone(set.Refs)
 	ids, err := t.w.publisher.Followed(ctx, t.conn.Name)
 	for _, id := range ids {
-		set.Refs = append(set.Refs, events.WatchRef{PurchaseID: id, Seen: true, Since: time.Now()})
+		if !slices.ContainsFunc(set.Refs, func(r events.WatchRef) bool { return r.PurchaseID == id }) {
+			set.Refs = append(set.Refs, events.WatchRef{PurchaseID: id, Seen: true, Since: time.Now()})
+		}
 	}
 	return set, err
 }
@@ -102,7 +105,7 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 			t.trackKey(r.KeyHash, secret.Value{}, r.Since, now)
 		}
 	}
-	if !found {
+	if !found && !set.Baselined {
 		t.log.Info("first contact")
 	}
 	t.saveSet(now, nil) // with what was found and registered meanwhile

@@ -159,12 +159,24 @@ func patience(interval time.Duration) time.Duration {
 	return max(5*time.Minute, 2*interval+holdWait)
 }
 
+// waits tells since when p has been waiting for the stream, if it is.
+func (p *purchase) waits() (since time.Time, yes bool) {
+	switch {
+	case p.publishing != nil:
+		return p.publishing.since, true
+	case len(p.pending) > 0:
+		return p.pending[0].came, true
+	default:
+		return p.begun, !p.loaded
+	}
+}
+
 // judgeSight tells when the watch has gone blind, and when it sees again.
 func (t *term) judgeSight(ctx context.Context, now time.Time) {
 	count, one, stored := 0, "", true
 	for _, p := range t.byID {
-		if p.publishing != nil {
-			stored = stored && now.Sub(p.publishing.since) <= patience(0)
+		if since, waits := p.waits(); waits {
+			stored = stored && now.Sub(since) <= patience(0)
 			continue
 		}
 		if terminal, unsettled := p.stand(); terminal && !unsettled || now.Sub(p.heard) <= patience(t.interval(p, now)) {
@@ -176,7 +188,7 @@ func (t *term) judgeSight(ctx context.Context, now time.Time) {
 	switch {
 	case t.park != nil: // told as such
 	case !stored:
-		why = "events are not stored, so their purchases are not read"
+		why = "events are not stored or not found again, so their purchases are not read"
 	case count > 0:
 		why = "no valid reply about a purchase"
 	case now.Sub(t.sense.heard) > patience(t.discoverEvery(now)) && t.sense.unstored == 0:

@@ -69,6 +69,64 @@ func TestEmptiedStoreForgetsNoHangingMoney(t *testing.T) {
 	})
 }
 
+// A store that is emptied while we watch takes the leases along. What hosts registered is known to this process all the
+// same, and what came and went meanwhile is told.
+func TestEmptiedStoreForgetsNoRegistration(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		if err := b.w.Register(t.Context(), "host-a", "key-of-the-agent-5"); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(time.Minute)
+		b.store.forgetState()
+		giveBack := b.leases.steal(leaseName("host-a"))
+		b.pass(time.Second)
+		p := operated(6, events.StateCompleted)
+		p.Money.Status = "debited"
+		f.put(p)
+		giveBack()
+		b.pass(time.Minute)
+		refs := b.store.set("host-a").Refs
+		if len(refs) != 1 || refs[0].KeyHash != events.HashKey("key-of-the-agent-5") || !refs[0].Registered {
+			t.Errorf("watched after it was emptied: %+v", refs)
+		}
+		b.wantStates(pid(6), "completed:revision")
+	})
+}
+
+// A stream that is away for a day costs no memory, is shown, and loses nothing.
+func TestWhatCannotBeFoundAgainIsShown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		b.store.with(func() { b.store.noBus = true })
+		f.put(card(1, events.StateProcessing))
+		b.pass(24 * time.Hour)
+		waiting := 0
+		err := b.w.inTerm(t.Context(), "host-a", func(_ context.Context, m *term, _ time.Time) error {
+			waiting = len(m.byID[pid(1)].pending)
+			return nil
+		})
+		if err != nil || waiting != 1 {
+			t.Errorf("%d showings wait: %v", waiting, err)
+		}
+		if s := b.w.Status()[0]; !s.Blind {
+			t.Errorf("it is not shown: %+v", s)
+		}
+		b.store.with(func() { b.store.noBus = false })
+		b.pass(10 * time.Minute)
+		b.wantStates(pid(1), "processing:revision")
+		if s := b.w.Status()[0]; s.Blind {
+			t.Errorf("it is still shown: %+v", s)
+		}
+	})
+}
+
 func TestB32_RealChangesComeThrough(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()

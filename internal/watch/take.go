@@ -17,7 +17,7 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 	}
 	p.heard = now
 	if !p.loaded || p.publishing != nil {
-		p.pending = append(p.pending, o)
+		p.wait(o)
 		return
 	}
 	if !t.mine(*o.snap) {
@@ -39,6 +39,14 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 	t.decide(ctx, p, now)
 	t.origin = origin{}
 	t.checkOverdue(ctx, p, now)
+}
+
+// wait keeps a showing for later, unless it says what the one before it says: the wait can be long.
+func (p *purchase) wait(o observation) {
+	if n := len(p.pending); n > 0 && p.pending[n-1].tool == o.tool && reflect.DeepEqual(p.pending[n-1].snap, o.snap) {
+		return
+	}
+	p.pending = append(p.pending, o)
 }
 
 // mine tells whether this connection speaks for the purchase.
