@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/heraldbridge/herald/internal/envoy"
+	"github.com/heraldbridge/herald/internal/events"
 )
 
 // More connections than usual: go test -run TestMasses -masses 10000.
@@ -115,6 +117,95 @@ func TestMassesAreSpread(t *testing.T) {
 		}
 		if n := most(later, authEvery); n > 1 {
 			t.Errorf("revocation: %d calls within %s of one process", n, authEvery)
+		}
+	})
+}
+
+// cutting is a fake Envoy that can end all holds at once, as an API does that restarts.
+type cutting struct {
+	*far
+	cut atomic.Pointer[chan struct{}]
+}
+
+func (c *cutting) Status(ctx context.Context, r envoy.StatusRequest) (*envoy.Status, error) {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, cut := time.Now(), *c.cut.Load()
+	go func() {
+		select {
+		case <-cut:
+			cancel()
+		case <-limited.Done():
+		}
+	}()
+	s, err := c.far.Status(limited, r)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil, &envoy.Outage{Tool: envoy.ToolStatus, Kind: envoy.OutageReset, Took: time.Since(from)}
+	}
+	return s, err
+}
+
+// The API restarts, cuts three hundred holds of one token, and then limits: the wait is honoured, the holds come back
+// spread, and they do not stay in step.
+func TestB35_HoldsThatAreCutTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const n = 300
+		c := &cutting{far: newFar()}
+		cut := make(chan struct{})
+		c.cut.Store(&cut)
+		b := start(t, c, func(o *Options) { o.Policy.RequestsPerMinute = 1500 })
+		defer b.stop()
+		b.pass(30 * time.Second)
+		for i := range n {
+			c.put(operated(i, events.StateVerifying))
+			if err := b.w.Register(t.Context(), "host-a", pid(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holds := func() (open int) {
+			err := b.w.inTerm(t.Context(), "host-a", func(_ context.Context, m *term, _ time.Time) error {
+				open = m.sense.holds
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return open
+		}
+		b.pass(3 * time.Minute)
+		if got := holds(); got < n*95/100 {
+			t.Fatalf("%d holds are open", got)
+		}
+		var limited atomic.Int64 // when the API limited
+		c.with(func() {
+			c.onStatus = func(int, envoy.StatusRequest) error {
+				if limited.CompareAndSwap(0, time.Now().UnixNano()) {
+					return refusal(envoy.CodeRateLimited, true, 5*time.Second)
+				}
+				return nil
+			}
+		})
+		c.forgetCalls()
+		again := make(chan struct{})
+		c.cut.Store(&again)
+		close(cut)
+		b.pass(time.Minute)
+		if got := holds(); got < n*95/100 {
+			t.Errorf("%d holds are open a minute later", got)
+		}
+		b.pass(3 * time.Minute)
+		if limited.Load() == 0 {
+			t.Error("nothing was asked")
+		}
+		var all []time.Time
+		for _, a := range c.made("") {
+			all = append(all, a.at)
+			if d := a.at.Sub(time.Unix(0, limited.Load())); d > 0 && d < 5*time.Second {
+				t.Errorf("asked again %s after the limit", d)
+			}
+		}
+		if got := most(all, time.Second); got > n/5 {
+			t.Errorf("%d calls within a second", got)
 		}
 	})
 }
