@@ -4,7 +4,7 @@
 # embedded server.
 #
 #   deploy/check.sh                        all
-#   deploy/check.sh alerts|chart|package|webhooks|disk
+#   deploy/check.sh alerts|chart|image|package|webhooks|disk
 #
 # Needs Go; promtool from PATH or from Debian's package; dpkg-deb for the package; node and npm for the webhook in Node.
 set -euo pipefail
@@ -73,6 +73,21 @@ webhooks() {
 	gotest deploy/tools/webhooks
 }
 
+image() {
+	step "image"
+	local out=$stage/image/bin most=$((40 * 1000 * 1000)) size
+	mkdir -p "$out"
+	# What the Containerfile builds; the certificate authorities, a quarter of a megabyte, are not here.
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=0.1.0' -o "$out/" ./cmd/herald ./cmd/envoysim ./deploy/healthcheck
+	ln -s herald "$out/watcher" && ln -s herald "$out/notifier"
+	for program in herald watcher notifier; do
+		"$out/$program" --version | grep -q "^$program version 0.1.0"
+	done
+	size=$(tar -C "$stage/image" -c . | gzip -c | wc -c)
+	[ "$size" -lt "$most" ] || { echo "the image has $size bytes compressed, more than $most" >&2; return 1; }
+	echo "the image has $size bytes compressed, of $most allowed"
+}
+
 disk() {
 	step "disk"
 	if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=1m tmpfs "$stage" 2>/dev/null; then
@@ -83,11 +98,11 @@ disk() {
 	fi
 }
 
-if [ $# = 0 ]; then set -- alerts chart package webhooks disk; fi
+if [ $# = 0 ]; then set -- alerts chart image package webhooks disk; fi
 for part in "$@"; do
 	case $part in
-	alerts | chart | package | webhooks | disk) "$part" ;;
-	*) echo "usage: deploy/check.sh [alerts|chart|package|webhooks|disk]..." >&2; exit 2 ;;
+	alerts | chart | image | package | webhooks | disk) "$part" ;;
+	*) echo "usage: deploy/check.sh [alerts|chart|image|package|webhooks|disk]..." >&2; exit 2 ;;
 	esac
 done
 step "done"

@@ -287,3 +287,13 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }
+
+// A link called watcher or notifier is that program; any other name is the whole command line.
+func TestTheNameDecides(t *testing.T) {
+	for name, want := range map[string]string{"watcher": "watcher", "notifier": "notifier", "herald": "herald", "herald-0.1.0": "herald"} {
+		c := named(name)
+		if c.Name() != want || c.HasSubCommands() != (want == "herald") {
+			t.Errorf("called as %s it is %s", name, c.Name())
+		}
+	}
+}

@@ -6,16 +6,29 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/app"
 )
 
 // version is set by the build.
 var version = "dev"
 
-func main() { os.Exit(app.Execute(command(), os.Args[1:], os.Stderr)) }
+func main() { os.Exit(app.Execute(named(filepath.Base(os.Args[0])), os.Args[1:], os.Stderr)) }
+
+// named is the command line of the name that the program is called by. A link called watcher or notifier makes it that
+// program, so that an image holds the code once.
+func named(name string) *cobra.Command {
+	switch role := config.Role(name); role {
+	case config.RoleWatcher, config.RoleNotifier:
+		return app.RoleCommand(role, name, version)
+	case config.RoleHerald:
+	}
+	return command()
+}
 
 func command() *cobra.Command {
 	root := &cobra.Command{
