@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"errors"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -153,6 +154,11 @@ func TestProofIsBounded(t *testing.T) {
 	_, err := prover(&config.Proof{Command: []string{"/bin/sh", "-c", "exec sleep 30"}})(ctx, "POST", "http://127.0.0.1/", [32]byte{})
 	if err == nil || time.Since(began) > 4*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	// One that never stops talking is ended by its first words too many, not by the time that it may take.
+	_, err = prover(&config.Proof{Command: []string{"/bin/sh", "-c", "exec yes"}})(t.Context(), "POST", "http://127.0.0.1/", [32]byte{})
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a command without end: %v", err)
 	}
 	for name, out := range map[string]string{"empty": "", "two headers": "a\rb\nX: y", "long": strings.Repeat("a", proofMost+1)} {
 		if v, err := header([]byte(out)); err == nil {
