@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // plain is the content type that net/http gives its own refusals: an unknown path, a method that a path does not have.
 const plain = "text/plain; charset=utf-8"
 
 // inJSON has refusals in plain text, those of net/http as well as ours, leave as the documents that the API answers
-// with: {"error": {"field": "", "problem": "..."}}.
-func inJSON(next http.Handler) http.Handler {
+// with: {"error": {"field": "", "problem": "..."}}. A reader who does not take a part of an answer for as long as
+// patience lasts is cut off.
+func inJSON(next http.Handler, patience time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := &translator{ResponseWriter: w}
+		t := &translator{ResponseWriter: w, patience: patience}
 		next.ServeHTTP(t, r)
 		t.end()
 	})
@@ -23,8 +25,14 @@ func inJSON(next http.Handler) http.Handler {
 // translator holds a refusal in plain text back until it is whole, and passes everything else through.
 type translator struct {
 	http.ResponseWriter
-	status int          // of a refusal that is held back
-	text   bytes.Buffer // what it says
+	patience time.Duration
+	status   int          // of a refusal that is held back
+	text     bytes.Buffer // what it says
+}
+
+// soon gives the reader its time for the part that comes. A connection that knows no deadlines goes without.
+func (t *translator) soon() {
+	_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(time.Now().Add(t.patience))
 }
 
 // WriteHeader passes a status on, or begins to hold back.
@@ -33,6 +41,7 @@ func (t *translator) WriteHeader(status int) {
 		t.status = status
 		return
 	}
+	t.soon()
 	t.ResponseWriter.WriteHeader(status)
 }
 
@@ -41,6 +50,7 @@ func (t *translator) Write(p []byte) (int, error) {
 	if t.status != 0 {
 		return t.text.Write(p)
 	}
+	t.soon()
 	return t.ResponseWriter.Write(p)
 }
 
@@ -54,6 +64,7 @@ func (t *translator) end() {
 	}
 	t.Header().Del("Content-Length")
 	t.Header().Set("Content-Type", "application/json")
+	t.soon()
 	t.ResponseWriter.WriteHeader(t.status)
 	enc := json.NewEncoder(t.ResponseWriter)
 	enc.SetEscapeHTML(false)

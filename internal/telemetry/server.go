@@ -27,6 +27,7 @@ type ServerOptions struct {
 	Pages    http.Handler                          // everything else; nil: nothing else
 	Log      *slog.Logger                          // nil: no log
 	Grace    time.Duration                         // how long requests under way may take at the end; zero or less: 5 s
+	Patience time.Duration                         // how long a reader may leave what is sent lying before it is cut off; zero or less: 30 s
 }
 
 // Server is the HTTP listener of a process.
@@ -41,12 +42,14 @@ const (
 	requestTimeout = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	usualGrace     = 5 * time.Second
+	usualPatience  = 30 * time.Second
 	maxHeaderBytes = 64 << 10
 )
 
 // NewServer opens the listener, so that a port in use is known at once. Whoever makes a Server calls Run or Close.
 //
-// There is no limit on the time of an answer as a whole: pages may stream. They set one with http.ResponseController.
+// There is no limit on the time of an answer as a whole, since pages may stream; there is one on each part of it, so
+// that readers who stop reading hold nothing.
 func NewServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
@@ -123,14 +126,22 @@ func handler(o ServerOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", health.ServeAlive)
 	mux.HandleFunc("GET /readyz", health.ServeReady)
-	mux.Handle("/", inJSON(guard(inner, o)))
+	patience := o.Patience
+	if patience <= 0 {
+		patience = usualPatience
+	}
+	mux.Handle("/", inJSON(guard(inner, o), patience))
 	return mux
 }
 
-// guard lets only those in who bring the token. If it cannot be read nobody gets in.
+// guard lets only those in who bring the token. If it cannot be read nobody gets in. Without one nothing has been proved:
+// what a request brings is taken away, so that no page takes it for a token that was looked at.
 func guard(next http.Handler, o ServerOptions) http.Handler {
 	if o.Token == nil {
-		return next
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del("Authorization")
+			next.ServeHTTP(w, r)
+		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && slices.Contains(o.Open, r.URL.Path) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,67 @@ func TestTokenGuardsAllButHealth(t *testing.T) {
 	token, tokenErr = "", nil
 	if status, _ := get(t, url+"/metrics", "Bearer ", ""); status != 503 {
 		t.Errorf("empty token: %d", status)
+	}
+}
+
+// Behind a listener without a token a header that nobody looked at must not look like proof.
+func TestUncheckedTokenIsTakenAway(t *testing.T) {
+	seen := make(chan string, 1)
+	pages := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") })
+	url, _, _ := start(t, telemetry.ServerOptions{Pages: pages})
+	get(t, url+"/v1/page", "Bearer invented", "")
+	if got := <-seen; got != "" {
+		t.Errorf("the page sees %q", got)
+	}
+	token := func(context.Context) (string, error) { return "s3cret", nil }
+	url, _, _ = start(t, telemetry.ServerOptions{Pages: pages, Token: token})
+	get(t, url+"/v1/page", "Bearer s3cret", "")
+	if got := <-seen; got != "Bearer s3cret" {
+		t.Errorf("behind a token the page sees %q", got)
+	}
+}
+
+// A reader who takes nothing of a long answer does not hold it for ever; one who reads now and then keeps a stream that
+// lasts longer than its patience.
+func TestReadersWhoStopAreCutOff(t *testing.T) {
+	ended, quiet := make(chan error, 1), make(chan struct{})
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /endless", func(w http.ResponseWriter, _ *http.Request) {
+		part := make([]byte, 1<<20)
+		for {
+			if _, err := w.Write(part); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	const patience = 200 * time.Millisecond
+	pages.HandleFunc("GET /stream", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		_ = http.NewResponseController(w).Flush()
+		<-quiet
+		_, _ = io.WriteString(w, "second")
+	})
+	url, _, _ := start(t, telemetry.ServerOptions{Pages: pages, Patience: patience})
+	deaf, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	if _, err := io.WriteString(deaf, "GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("ended by %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the answer goes on")
+	}
+	defer time.AfterFunc(3*patience, func() { close(quiet) }).Stop()
+	if status, body := get(t, url+"/stream", "", ""); status != 200 || body != "first second" {
+		t.Errorf("stream: %d %q", status, body)
 	}
 }
 
