@@ -92,9 +92,10 @@ func TestReplayAsksTheOwnersInOrder(t *testing.T) {
 	}
 	for name, q := range map[string]console.ReplayRequest{
 		"none": {}, "two": {All: true, Event: "x"}, "all and sink": {All: true, Sink: "x"}, "rate": {All: true, Rate: -1},
+		"rate over": {All: true, Rate: 1e300}, "rate of a tick beyond all time": {All: true, Rate: 1e-300},
 	} {
 		field := "event"
-		if name == "rate" {
+		if strings.HasPrefix(name, "rate") {
 			field = "rate"
 		}
 		refused(t, c.Post(t.Context(), "/v1/dead/replay", q, nil), 400, field)

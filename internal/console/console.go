@@ -157,10 +157,8 @@ func (c *console) openStream(w http.ResponseWriter, contentType string) (done fu
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
-	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{})
 	w.WriteHeader(http.StatusOK)
-	_ = out.Flush()
+	_ = http.NewResponseController(w).Flush()
 	return func() { <-c.streams }, nil
 }
 
@@ -171,8 +169,20 @@ func (c *console) matcher(expression string) (func(events.Event, time.Time) (boo
 	return c.Match(expression)
 }
 
-// moment reads the since parameter.
+// moment reads the since parameter. It gives a time that the stream can begin
+// at: one before 1970 is 1970, one in the future is now.
 func moment(text string, now time.Time) (time.Time, error) {
+	t, err := anyMoment(text, now)
+	if earliest := time.Unix(1, 0); err == nil && t.Before(earliest) {
+		return earliest.UTC(), nil
+	}
+	if err == nil && t.After(now) {
+		return now, nil
+	}
+	return t, err
+}
+
+func anyMoment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return now, nil
 	}

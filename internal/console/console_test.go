@@ -85,6 +85,30 @@ func TestTailGivesStoredDocumentsAsTheyAre(t *testing.T) {
 	}
 }
 
+// A stream cannot begin at any time that can be written: the ends are those it can.
+func TestSinceIsKeptWithinWhatTheStreamKnows(t *testing.T) {
+	c, f := serve(t)
+	for text, early := range map[string]bool{
+		"0001-01-01T00:00:00Z": true, "1600-01-01T00:00:00Z": true, "2562047h": true,
+		"2262-05-01T00:00:00Z": false, "9999-12-31T23:59:59Z": false, "": false,
+	} {
+		begun := time.Now()
+		for _, err := range c.Tail(t.Context(), "", text) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		since := <-f.since
+		if early && since != time.Unix(1, 0).UTC() {
+			t.Errorf("since %q asks for %s, want the beginning", text, since)
+		}
+		if !early && (since.Before(begun) || since.After(time.Now())) {
+			t.Errorf("since %q asks for %s, want now", text, since)
+		}
+	}
+}
+
 func TestTailMatches(t *testing.T) {
 	c, f := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -195,6 +195,7 @@ type ReplayLine struct {
 const (
 	mostReplays = 1000 // letters of one request
 	usualRate   = 10.0
+	leastRate   = 0.01 // a ticker cannot wait for ever
 	mostRate    = 1000.0
 	askTimeout  = 10 * time.Second
 )
@@ -213,8 +214,8 @@ func (q ReplayRequest) check() error {
 		return wrong("event", "is no id of an event")
 	case q.Sink != "" && !events.ValidConnection(q.Sink):
 		return wrong("sink", "is no name of a sink")
-	case q.Rate < 0 || q.Rate > mostRate:
-		return wrong("rate", fmt.Sprintf("is not from 0 to %g a second", mostRate))
+	case q.Rate != 0 && (q.Rate < leastRate || q.Rate > mostRate):
+		return wrong("rate", fmt.Sprintf("is not from %g to %g a second", leastRate, mostRate))
 	}
 	return nil
 }

@@ -46,6 +46,8 @@ func TestPageShowsPurchasesAndChanges(t *testing.T) {
 	b.seen("purchase")
 	b.do(js(`location.hash = "#/find/EXAMPLE"`))
 	b.until(`document.querySelector("main h2").textContent.includes("example") && document.querySelectorAll(".purchase").length >= 8`)
+	b.do(js(`location.hash = "#/find/100%"`)) // typed by hand
+	b.until(`document.querySelector("main h2").textContent.includes("100%") && document.querySelector("main .note").textContent === "Nothing found."`)
 	b.sound()
 }
 

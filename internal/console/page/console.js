@@ -107,10 +107,13 @@ export function badge(text, kind) { return h("span", { class: "badge " + kind },
 const views = { "": purchases, purchase, sinks, connections, dead, silences };
 let leave = new AbortController();
 
+// decoded reads one part of the address; one that was typed wrong is taken as it is.
+function decoded(part) { try { return decodeURIComponent(part); } catch { return part; } }
+
 async function show() {
   leave.abort();
   leave = new AbortController();
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const known = Object.hasOwn(views, name), view = known ? views[name] : purchases;
   const active = name === "purchase" || !known ? "" : name;
   for (const a of document.querySelectorAll("nav a")) {
