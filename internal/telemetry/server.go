@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -130,8 +131,29 @@ func handler(o ServerOptions) http.Handler {
 	if patience <= 0 {
 		patience = usualPatience
 	}
-	mux.Handle("/", inJSON(guard(inner, o), patience))
+	mux.Handle("/", inJSON(guard(aloud(inner, o.Log), o), patience))
 	return mux
+}
+
+// aloud has a page that breaks down end its own request only, as net/http does, and says so where operators look:
+// net/http's own log is for what peers do wrong.
+func aloud(next http.Handler, log *slog.Logger) http.Handler {
+	if log == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
+				log.ErrorContext(r.Context(), "a page broke down", "method", r.Method, "error", p, "stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // guard lets only those in who bring the token. If it cannot be read nobody gets in. Without one nothing has been proved:

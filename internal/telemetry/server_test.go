@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,6 +143,48 @@ func TestUncheckedTokenIsTakenAway(t *testing.T) {
 	if got := <-seen; got != "Bearer s3cret" {
 		t.Errorf("behind a token the page sees %q", got)
 	}
+}
+
+// A page that breaks down ends its request, is told to operators, and leaves the listener as it was.
+func TestPageThatBreaksDownIsTold(t *testing.T) {
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /broken", func(http.ResponseWriter, *http.Request) { panic("a mistake of ours") })
+	pages.HandleFunc("GET /given-up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	said := &lockedBuffer{}
+	url, _, _ := start(t, telemetry.ServerOptions{Pages: pages, Log: telemetry.NewLogger(said, "info", "json")})
+	for _, path := range []string{"/given-up", "/broken"} {
+		if resp, err := http.DefaultClient.Get(url + path); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s: answered %d", path, resp.StatusCode)
+		}
+	}
+	if status, _ := get(t, url+"/healthz", "", ""); status != 200 {
+		t.Errorf("afterwards: %d", status)
+	}
+	text := said.String()
+	if strings.Count(text, "a page broke down") != 1 || !strings.Contains(text, "a mistake of ours") || !strings.Contains(text, "server_test.go") {
+		t.Errorf("said:\n%s", text)
+	}
+}
+
+// lockedBuffer is a log that many may write to.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write adds to the log.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String gives what was said.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 // A reader who takes nothing of a long answer does not hold it for ever; one who reads now and then keeps a stream that
