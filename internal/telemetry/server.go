@@ -148,7 +148,7 @@ func aloud(next http.Handler, log *slog.Logger) http.Handler {
 				return
 			}
 			if p != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
-				log.ErrorContext(r.Context(), "a page broke down", "method", r.Method, "error", p, "stack", string(debug.Stack()))
+				log.Error("a page broke down", "method", r.Method, "error", p, "stack", string(debug.Stack()))
 			}
 			panic(http.ErrAbortHandler)
 		}()
