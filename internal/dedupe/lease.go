@@ -114,9 +114,10 @@ type lease struct {
 	until time.Time // by the monotonic clock
 
 	roster  *roster
-	leave   func() // nil: it is never asked to leave
-	leaving bool   // it was asked; guarded by the roster
-	spare   bool   // beyond the share; guarded by the roster once it is held
+	leave   func()    // nil: it is never asked to leave
+	leaving bool      // it was asked; guarded by the roster
+	since   time.Time // when it was got; guarded by the roster
+	spare   bool      // beyond the share; guarded by the roster once it is held
 
 	cancel context.CancelCauseFunc
 	quit   chan struct{}

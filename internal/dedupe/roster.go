@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	memberLife  = 8 * time.Second // of a sign of life; it is given at every look at a lease
-	orphanLook  = 4 * time.Second // between looks at names beyond the share
-	orphanLooks = 2               // at which such a name must be free to be taken all the same
-	fewerBeats  = 2               // that must agree before a member counts as gone
-	leaveParts  = 8               // of a share that are asked to leave, one at each beat
+	memberLife   = 8 * time.Second // of a sign of life; it is given at every look at a lease
+	orphanLook   = 4 * time.Second // between looks at names beyond the share
+	spareBeats   = 3               // lives of a member after which a name beyond the share is offered to others
+	longestSpare = time.Hour       // between two offers of one that nobody takes
+	orphanLooks  = 2               // at which such a name must be free to be taken all the same
+	fewerBeats   = 2               // that must agree before a member counts as gone
+	leaveParts   = 8               // of a share that are asked to leave, one at each beat
 )
 
 // beatScript gives a sign of life and counts who else has given one lately, by
@@ -38,7 +40,8 @@ return redis.call('ZCARD', KEYS[1])`
 // a time.
 //
 // Processes need not want the same names. One that nobody takes although it is
-// free is taken beyond the share; it counts again at the next change of members.
+// free is taken beyond the share; it counts again at the next change of members,
+// and now and then.
 type roster struct {
 	redis  *Redis
 	group  string
@@ -47,14 +50,15 @@ type roster struct {
 	wake   chan struct{} // capacity 1
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	wanted  map[string]int // name -> who waits for it or holds it here
-	taken   int            // places in use: held within the share, or just being asked for
-	held    []*lease
-	queue   []chan struct{} // who waits for a place, in turn
-	members int             // that live; 0: not known yet
-	fewer   int             // beats that showed fewer, one after another
-	joined  bool
+	mu       sync.Mutex
+	wanted   map[string]int // name -> who waits for it or holds it here
+	taken    int            // places in use: held within the share, or just being asked for
+	held     []*lease
+	queue    []chan struct{}          // who waits for a place, in turn
+	members  int                      // that live; 0: not known yet
+	fewer    int                      // beats that showed fewer, one after another
+	patience map[string]time.Duration // how long a name beyond the share is kept before it is offered
+	joined   bool
 }
 
 // groupOf is what the names of a lease are spread within: all up to the first slash.
@@ -75,7 +79,7 @@ func (r *Redis) roster(ctx context.Context, name string) *roster {
 	if o == nil {
 		o = &roster{
 			redis: r, group: group, key: r.key(group, "members"), member: rand.Text(),
-			wake: make(chan struct{}, 1), wanted: map[string]int{},
+			wake: make(chan struct{}, 1), wanted: map[string]int{}, patience: map[string]time.Duration{},
 		}
 		var inner context.Context
 		inner, o.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -164,16 +168,29 @@ func (o *roster) count(n int) []*lease {
 		o.members, o.fewer = n, 0
 		for _, l := range o.held {
 			if l.spare && n > before { // whoever came may want it
-				l.spare = false
-				o.taken++
+				o.offer(l)
 			}
 		}
 		if before > 0 {
 			o.redis.log.Info("members of a group have changed", slog.String("group", o.group), slog.Int("members", n), slog.Int("before", before))
 		}
 	}
+	for _, l := range o.held {
+		if l.spare && time.Since(l.since) > o.patience[l.name] {
+			o.offer(l)
+		}
+	}
 	o.admit()
 	return o.surplus()
+}
+
+// offer makes a lease beyond the share an ordinary one, so that it leaves: one
+// that was slow may want it by now. If nobody takes it, it comes back, and is
+// offered half as often.
+func (o *roster) offer(l *lease) {
+	l.spare = false
+	o.taken++
+	o.patience[l.name] = min(2*o.patience[l.name], longestSpare)
 }
 
 // shareLocked is how many names this process may have.
@@ -299,6 +316,10 @@ func (o *roster) hold(l *lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held = append(o.held, l)
+	l.since = time.Now()
+	if o.patience[l.name] == 0 {
+		o.patience[l.name] = spareBeats * o.redis.times.member
+	}
 }
 
 func (o *roster) let(l *lease) {

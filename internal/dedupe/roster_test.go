@@ -39,10 +39,16 @@ type member struct {
 
 func (g *group) join(url string, hasty bool) *member {
 	g.t.Helper()
-	m := &member{g: g, store: openRedis(g.t, url, nil)}
+	store := openRedis(g.t, url, nil)
 	if hasty {
-		m.store.Hasten()
+		store.Hasten()
 	}
+	return g.start(store)
+}
+
+// start has a process that is a member already want every name.
+func (g *group) start(store *dedupe.Redis) *member {
+	m := &member{g: g, store: store}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(g.t.Context()))
 	var working sync.WaitGroup
 	for _, name := range g.names {
@@ -191,6 +197,8 @@ func TestNamesThatOthersDoNotWant(t *testing.T) {
 	g := newGroup(t, 6)
 	m := g.join(srv.URL(), true)
 	g.spread("all of them", 20*time.Second, m)
+	// Once the other wants them after all, it gets its share, although nobody has come or gone.
+	g.spread("the other, late", 30*time.Second, m, g.start(other))
 }
 
 // One name and two members: who has it is left alone.

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -32,8 +33,15 @@ func (everyone) Acquire(ctx context.Context, _ string, _ func()) (context.Contex
 // within hands requests to the stand-in without a network.
 type within struct{ http.Handler }
 
-func (h within) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h within) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	w := httptest.NewRecorder()
+	defer func() {
+		if cut := recover(); cut == http.ErrAbortHandler { //nolint:errorlint // the very value
+			resp, err = nil, io.ErrUnexpectedEOF
+		} else if cut != nil {
+			panic(cut)
+		}
+	}()
 	h.ServeHTTP(w, r)
 	return w.Result(), r.Context().Err()
 }
