@@ -98,6 +98,7 @@ func TestTwoOwnersStoreEachReadingOnce(t *testing.T) {
 	}
 	await(t, 2*time.Minute, "both hold everything", func() bool { return sim.Holds() >= 2*n*9/10 },
 		func() string { return fmt.Sprint(sim.Holds(), " holds") })
+	w.published("what two owners saw first", ids)
 	for _, to := range []envoysim.State{envoysim.Processing, envoysim.Verifying, envoysim.Completed} {
 		for _, id := range ids {
 			w.move(id, to)

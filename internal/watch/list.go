@@ -85,7 +85,8 @@ func (p *purchase) listSays(state events.State, asked, now time.Time) {
 }
 
 // worthFollowing tells whether an unfollowed purchase of a list is news: an open one, one that ended otherwise than we
-// know, and one that came and went unseen. What had ended at first contact is only noted, unless its money may hang.
+// know, and one that came and went unseen. What had ended at first contact is only noted, unless its money may hang or a host
+// waits for it.
 func (t *term) worthFollowing(item envoy.ListItem, state events.State, server, now time.Time) bool {
 	id := item.PurchaseID
 	if _, ok := t.memory.others[id]; ok {
@@ -110,9 +111,19 @@ func (t *term) worthFollowing(item envoy.ListItem, state events.State, server, n
 	if t.memory.baselined {
 		return recent
 	}
-	if recent && (state == events.StateFailed || state == events.StateCancelled) {
+	if recent && (state == events.StateFailed || state == events.StateCancelled || t.waitsForHash()) {
 		return true
 	}
 	t.note(id)
+	return false
+}
+
+// waitsForHash tells whether a registration waits whose key only its former owner knew.
+func (t *term) waitsForHash() bool {
+	for _, p := range t.byKey {
+		if p.key.IsZero() {
+			return true
+		}
+	}
 	return false
 }

@@ -208,6 +208,7 @@ func (t *term) adopt(ctx context.Context, p *purchase, id string, now time.Time)
 	p.key = secret.Value{}
 	if other, ok := t.byID[id]; ok {
 		other.keyHash, other.registered = p.keyHash, true
+		other.baseline, other.probe = false, false // a host waits for news of it
 		t.forget(p)
 		return other
 	}

@@ -70,6 +70,39 @@ func TestRegistrationByKeyOfAPurchaseThatIsNotActive(t *testing.T) {
 	})
 }
 
+// The one who took a registration dies before first contact, and what it was for comes and goes meanwhile. The next owner
+// has only the hash, and finds it among what had ended.
+func TestRegistrationByKeyOutlivesADeathBeforeFirstContact(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		f.unknown = true
+		b := start(t, f)
+		b.pass(10 * time.Second)
+		wanted, other := operated(1, events.StateCompleted), operated(2, events.StateCompleted)
+		if err := b.w.Register(t.Context(), "host-a", wanted.IdempotencyKey); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		if b.store.set("host-a").Baselined {
+			t.Fatal("first contact was over before")
+		}
+		for _, p := range []envoy.Purchase{wanted, other} {
+			p.Money.Status = "debited"
+			f.put(p)
+		}
+		f.with(func() { f.unknown, f.active = false, "" })
+		b.restart(f)
+		b.pass(time.Minute)
+		b.wantStates(pid(1), "completed:revision")
+		b.wantStates(pid(2), "")
+		b.pass(25 * time.Hour)
+		b.stop()
+		if n := len(b.store.noticed(events.NoticeNotFound)); n != 0 {
+			t.Errorf("%d notices that it was not found", n)
+		}
+	})
+}
+
 func TestRegistrationByKeyEndsAfterADay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()

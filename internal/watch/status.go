@@ -83,12 +83,22 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	if p.keyHash == "" {
 		p.keyHash = keyHash(reply.Purchase)
 	}
+	t.claim(ctx, p, now)
 	snap := project(reply.Purchase)
 	snap.PurchaseID = p.id
 	t.take(ctx, p, observation{
 		snap: &snap, tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime, support: support(reply.Meta),
 		keyHash: p.keyHash, asked: c.asked, came: now,
 	}, now)
+}
+
+// claim gives p the registration that waits for its key. That one's owner may have changed since, and then only the hash
+// is left to know the purchase by, whichever way it is found.
+func (t *term) claim(ctx context.Context, p *purchase, now time.Time) {
+	if keyed, ok := t.byKey[p.keyHash]; ok {
+		t.adopt(ctx, keyed, p.id, now)
+		t.saveSet(now, nil)
+	}
 }
 
 func keyHash(p envoy.Purchase) string {
