@@ -289,31 +289,38 @@ func TestB34_ProxyEndsHolds(t *testing.T) {
 	})
 }
 
+// herd is a world in which the API holds three hundred reads of one token.
+func herd(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, envoysim.Options{Seed: 1, RequestsPerMinute: -1}, []string{"asha"}, func(_ *world, o *Options) {
+		o.Policy.RequestsPerMinute = 1500
+	})
+	w.pass(30 * time.Second)
+	for range 300 {
+		id, err := w.sim.Put("asha", envoysim.Purchase{
+			State: envoysim.Verifying, Rail: envoysim.OperatedCheckout, CheckoutBy: envoysim.ByEnvoy, Amount: 100,
+			Agent: envoysim.AgentIdentity{ID: agentID(0)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.w.Register(t.Context(), "host-0", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pass(2 * time.Minute)
+	if n := w.sim.Holds(); n < 280 {
+		t.Fatalf("%d holds are open", n)
+	}
+	return w
+}
+
 // Three hundred holds on one token are cut together, and the API then limits: they come back spread, honour the wait,
 // and do not stay in step.
 func TestB35_ThunderingHerd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, envoysim.Options{Seed: 1, RequestsPerMinute: -1}, []string{"asha"}, func(_ *world, o *Options) {
-			o.Policy.RequestsPerMinute = 1500
-		})
+		w := herd(t)
 		defer w.quit()
-		w.pass(30 * time.Second)
-		for range 300 {
-			id, err := w.sim.Put("asha", envoysim.Purchase{
-				State: envoysim.Verifying, Rail: envoysim.OperatedCheckout, CheckoutBy: envoysim.ByEnvoy, Amount: 100,
-				Agent: envoysim.AgentIdentity{ID: agentID(0)},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.w.Register(t.Context(), "host-0", id); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.pass(2 * time.Minute)
-		if n := w.sim.Holds(); n < 280 {
-			t.Fatalf("%d holds are open", n)
-		}
 		cut := time.Now()
 		remove := w.sim.Inject(envoysim.Fault{Kind: envoysim.FaultReset, Delay: time.Millisecond})
 		asked := w.requests("get_purchase_status")
@@ -335,6 +342,32 @@ func TestB35_ThunderingHerd(t *testing.T) {
 			if n > 60 {
 				t.Errorf("%d requests in second %d", n, second)
 			}
+		}
+	})
+}
+
+// A process that is asked to stop cuts its holds at once: it waits for none to end by itself, and the API keeps none.
+// Whoever comes after it goes on.
+func TestB42_HoldsAreCutAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := herd(t)
+		defer w.quit()
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); w.stop() }()
+		w.pass(2 * time.Second)
+		if n := w.sim.Holds(); n != 0 {
+			t.Errorf("%d holds are open 2 s after the signal", n)
+		}
+		select {
+		case <-stopped:
+		default:
+			t.Error("the watcher has not ended 2 s after the signal")
+			<-stopped
+		}
+		w.again()
+		w.pass(2 * time.Minute)
+		if n := w.sim.Holds(); n < 280 {
+			t.Errorf("%d holds are open after the restart", n)
 		}
 	})
 }
