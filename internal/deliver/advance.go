@@ -222,14 +222,16 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 		s.touch(ln)
 		return
 	}
-	if !s.o.Pace.take(time.Now()) { // another sink of the same receiver was faster
+	now := time.Now()
+	if !s.o.Pace.take(now) { // another sink of the same receiver was faster
 		s.enqueue(ln)
 		return
 	}
 	ln.busy = true
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
-	s.aside(func() { s.send(ln, it, n, probe) })
+	ctx := s.limit.at(s.sendCtx, now)
+	s.aside(func() { s.send(ctx, ln, it, n, probe) })
 }
 
 // prepare builds the notification of an item, unless time has passed since it was

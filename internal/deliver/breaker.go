@@ -31,14 +31,16 @@ type breaker struct {
 }
 
 func newBreaker() *breaker {
-	b := &breaker{}
+	b := &breaker{failed: map[string]struct{}{}, refused: map[string]struct{}{}}
 	b.close()
 	return b
 }
 
 // close takes the sink for healthy.
 func (b *breaker) close() {
-	*b = breaker{state: StateRunning, last: b.last, failed: map[string]struct{}{}, refused: map[string]struct{}{}}
+	clear(b.failed)
+	clear(b.refused)
+	*b = breaker{state: StateRunning, last: b.last, failed: b.failed, refused: b.refused}
 }
 
 // closed reports whether sends need not wait for a probe.

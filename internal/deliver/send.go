@@ -16,6 +16,24 @@ import (
 // longestSend ends a try whatever the sink does; sinks have shorter limits of their own.
 const longestSend = 2 * time.Minute
 
+// limit is the context that ends a try. Tries that begin close to each other share one, so each has between half of
+// longestSend and all of it: a deadline for each one costs more than to sign it.
+type limit struct {
+	ctx   context.Context //nolint:containedctx // what they share
+	until time.Time
+}
+
+// at gives the context of a try that begins now. The one before goes on until its end, with what uses it.
+func (l *limit) at(ctx context.Context, now time.Time) context.Context {
+	if l.until.Sub(now) < longestSend/2 {
+		var cancel context.CancelFunc
+		l.until = now.Add(longestSend)
+		l.ctx, cancel = context.WithDeadline(ctx, l.until)
+		context.AfterFunc(l.ctx, cancel)
+	}
+	return l.ctx
+}
+
 // Cause is why an event was buried: the closed set of DeadLetter.Reason.
 type Cause string
 
@@ -54,34 +72,32 @@ type result struct {
 }
 
 // send makes one try and reports it. It runs beside the loop.
-func (s *shift) send(ln *lane, it *item, n sinks.Notification, probe bool) {
+func (s *shift) send(ctx context.Context, ln *lane, it *item, n sinks.Notification, probe bool) {
 	r := result{ln: ln, it: it, n: n, probe: probe}
 	begun := time.Now()
 	if it.ask != nil && it.ask.Kind == WishReplay {
-		r.stale = s.stale(s.sendCtx, n.Event)
+		r.stale = s.stale(ctx, n.Event)
 	}
 	if s.o.NewestOnly && s.o.Latest != nil && !it.ours() && n.Event.Purchase != nil {
-		newest, seq, err := s.o.Latest(s.sendCtx, n.Event.Purchase.Connection, n.Event.Subject)
+		newest, seq, err := s.o.Latest(ctx, n.Event.Purchase.Connection, n.Event.Subject)
 		// Not knowing is no reason to be silent.
 		r.newer = err == nil && newest != nil && seq > it.msg.Sequence && replaces(*newest)
 	}
 	if !r.newer && r.stale == "" {
-		r.receipt, r.err = s.try(n)
+		r.receipt, r.err = s.try(ctx, n)
 	}
 	r.took = time.Since(begun)
 	s.results <- r
 }
 
 // try calls the sink. A sink that panics has failed at this message only.
-func (s *shift) try(n sinks.Notification) (r sinks.Receipt, err error) {
+func (s *shift) try(ctx context.Context, n sinks.Notification) (r sinks.Receipt, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("sink panicked", "stack", string(debug.Stack()))
 			err = &sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender, Err: errors.New("the sink panicked")}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.sendCtx, longestSend)
-	defer cancel()
 	ctx, traced := s.trace(ctx, n)
 	defer func() { traced(err) }()
 	return s.o.Sink.Send(ctx, n)

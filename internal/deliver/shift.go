@@ -30,6 +30,7 @@ type shift struct {
 
 	sendCtx    context.Context // what sends under way are cancelled by; as long-lived as the shift
 	cancelSend context.CancelFunc
+	limit      limit // of sends
 	arrived    chan Message
 	tokens     chan struct{}
 	pullErr    chan error

@@ -123,7 +123,8 @@ func (s *shift) test(a *ask) {
 	s.sending++
 	s.o.Pace.take(now) // it goes out at once, and the next waits for it
 	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Since: now, Attempt: 1}
-	s.aside(func() { s.send(ln, it, n, false) })
+	ctx := s.limit.at(s.sendCtx, now)
+	s.aside(func() { s.send(ctx, ln, it, n, false) })
 }
 
 // sample is a made-up purchase that is worth an alarm.

@@ -57,18 +57,32 @@ func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, se
 	if b.Time == 0 {
 		b.Time = bodyTime
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var p phase
-	r = r.WithContext(httptrace.WithClientTrace(ctx, p.trace()))
-	resp, err := c.Do(r)
+	resp, err := roundTrip(c, r.WithContext(httptrace.WithClientTrace(ctx, p.trace())))
 	if err != nil {
 		return Answer{}, p.failure(err, secrets)
 	}
-	// The status decides; a body that drips must not hold the try up to its whole time.
-	timer := time.AfterFunc(b.Time, cancel)
-	defer timer.Stop()
-	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: ReadBounded(resp, b.Keep)}, nil
+	a := Answer{Status: resp.StatusCode, Header: resp.Header}
+	if resp.Body != http.NoBody {
+		// The status decides; a body that drips must not hold the try up to its whole time.
+		timer := time.AfterFunc(b.Time, func() { _ = resp.Body.Close() })
+		defer timer.Stop()
+		a.Body = ReadBounded(resp, b.Keep)
+	}
+	return a, nil
+}
+
+// roundTrip is c.Do for a client without cookies that follows nothing. All else that Do does, at the price of a copy of
+// the headers, is to take the user out of the address.
+func roundTrip(c *http.Client, r *http.Request) (*http.Response, error) {
+	if u := r.URL.User; u != nil && r.Header.Get("Authorization") == "" {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
+	if c.Transport == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return c.Transport.RoundTrip(r)
 }
 
 // ReadBounded keeps at most n bytes of a body, reads at most 64 KiB more so that

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -152,10 +153,7 @@ func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, e
 		}
 		return sinks.Receipt{}, s.fail(f)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(p.body))
-	if err != nil {
-		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Refused, Reason: sinks.ReasonRender, Err: errors.New("make request")})
-	}
+	r := s.request(ctx, p.body)
 	if err := s.head(r, n, p, keys); err != nil {
 		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Err: err})
 	}
@@ -180,6 +178,17 @@ func (s *Sink) keys(ctx context.Context) ([]secret.Value, error) {
 		return nil, fmt.Errorf("read secrets: %w", err)
 	}
 	return keys, nil
+}
+
+// request is the bare POST. A connection that was closed while it idled lets it be sent on another one, hence GetBody.
+func (s *Sink) request(ctx context.Context, body []byte) *http.Request {
+	reader := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	first, _ := reader()
+	r := http.Request{
+		Method: http.MethodPost, URL: s.url, Host: s.url.Host, Header: make(http.Header, 8),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: first, GetBody: reader, ContentLength: int64(len(body)),
+	}
+	return r.WithContext(ctx)
 }
 
 // head sets the headers: the operator's first, so that ours always win.
