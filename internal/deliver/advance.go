@@ -63,7 +63,7 @@ func (s *shift) said(ln *lane, it *item) bool {
 		return false
 	}
 	st := ln.rec.standing
-	return st.Stream.Equal(s.book.created) && it.msg.Sequence <= st.Settled || st.LastID != "" && st.LastID == it.eventID()
+	return st.Stream.Equal(s.book.created) && covers(st, it.msg.Envelope) || st.LastID != "" && st.LastID == it.eventID()
 }
 
 // absorb settles a repeat without a word.
@@ -78,7 +78,7 @@ func (s *shift) absorb(ln *lane, it *item) {
 // leftOver reports whether the item was there before the sink was new and is
 // not worth telling any more.
 func (s *shift) leftOver(it *item) bool {
-	if it.timer || it.msg.Sequence > s.boundary {
+	if it.timer || !covers(events.Standing{Settled: s.boundary, SettledAt: s.boundaryAt}, it.msg.Envelope) {
 		return false
 	}
 	return it.msg.Event.Purchase == nil || settled(it.msg.Event)

@@ -110,10 +110,10 @@ func (b *book) load(ctx context.Context, keys ...string) {
 func (b *book) merge(stored, mine events.Standing) events.Standing {
 	if !stored.Stream.Equal(b.created) {
 		// Another stream counted from one: its sequences say nothing here.
-		stored.Settled, stored.Stream = 0, b.created
+		stored.Settled, stored.SettledAt, stored.Stream = 0, time.Time{}, b.created
 	}
-	if mine.Stream.Equal(b.created) {
-		stored.Settled = max(stored.Settled, mine.Settled)
+	if at := mine.SettledAt.Compare(stored.SettledAt); mine.Stream.Equal(b.created) && (at > 0 || at == 0 && mine.Settled > stored.Settled) {
+		stored.Settled, stored.SettledAt = mine.Settled, mine.SettledAt
 	}
 	stored.Tries = overlay(stored.Tries, mine.Tries)
 	stored.Alarms = overlay(stored.Alarms, mine.Alarms)
@@ -124,6 +124,12 @@ func (b *book) merge(stored, mine events.Standing) events.Standing {
 		stored.LastID, stored.LastTime = mine.LastID, mine.LastTime
 	}
 	return stored
+}
+
+// covers reports whether an event was settled. One that was stored later is
+// another: the stream lost its end, and gave the sequence again.
+func covers(st events.Standing, env events.Envelope) bool {
+	return env.Sequence <= st.Settled && (st.SettledAt.IsZero() || !env.Stored.After(st.SettledAt))
 }
 
 func overlay[V any](under, over map[string]V) map[string]V {

@@ -201,6 +201,39 @@ func TestB25_StreamMadeAnew(t *testing.T) {
 	})
 }
 
+// A stream that lost its end gives its sequences again: what comes under them is
+// news, for a lane that was told more and for a sink that began later.
+func TestStreamThatLostItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		clear(w.store.data)
+		for r := range int64(5) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+			w.stream.publish(event("pur_b", r+1, events.SituationDone))
+			pass(time.Second)
+		}
+		_, stop := w.run() // a new sink: it is told of pur_a, and pur_b is over
+		pass(time.Second)
+		w.stream.lose(4)
+		pass(time.Second)
+		w.stream.publish(event("pur_a", 6, events.SituationDone))
+		w.stream.publish(event("pur_b", 6, events.SituationDone))
+		pass(time.Second)
+		stop()
+		_, stop = w.run()
+		w.stream.publish(event("pur_a", 7, events.SituationDone))
+		pass(time.Minute)
+		stop()
+		got := w.sink.got()
+		if slices.Sort(got[1:3]); !slices.Equal(got, []string{"pur_a-0-5-0", "pur_a-0-6-0", "pur_b-0-6-0", "pur_a-0-7-0"}) {
+			t.Errorf("accepted %v", got)
+		}
+		if st := w.store.get("pur_a"); st.Settled != 7 || len(w.stream.unsettled()) != 0 {
+			t.Errorf("standing %+v, unsettled %v", st, w.stream.unsettled())
+		}
+	})
+}
+
 func TestB31_StoreOutOfReachIsNotAlreadySaid(t *testing.T) {
 	away := errors.New("connection refused")
 	for name, trouble := range map[string][2]error{"all": {away, away}, "no writes": {nil, away}, "no reads": {away, nil}} {

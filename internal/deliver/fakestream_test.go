@@ -224,6 +224,22 @@ func (f *fakeStream) age(upTo uint64) {
 	f.first = int(upTo)
 }
 
+// lose forgets everything after a sequence, as a machine does that stopped before
+// it was written: the sequences will be given again.
+func (f *fakeStream) lose(after uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.msgs = f.msgs[:after]
+	for seq, d := range f.state {
+		if seq > after {
+			d.timer.Stop()
+			delete(f.state, seq)
+		}
+	}
+	f.fail = ErrBeginAgain
+	f.signal()
+}
+
 // Gap is what left the stream after the floor.
 func (f *fakeStream) Gap(context.Context) (Gap, error) {
 	f.mu.Lock()

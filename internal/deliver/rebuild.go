@@ -43,7 +43,7 @@ func (s *shift) rebuild(ctx context.Context, newSink bool) error {
 		if err != nil {
 			return fmt.Errorf("read the newest messages: %w", err)
 		}
-		s.newest = max(s.newest, env.Sequence)
+		s.newest, s.newestAt = max(s.newest, env.Sequence), latest(s.newestAt, env.Stored)
 		if env.Bad != nil || env.Event.Purchase == nil || settled(env.Event) || newSink {
 			continue
 		}

@@ -33,7 +33,15 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	s := natstest.Start(t)
-	bus, err := stream.Open(t.Context(), stream.Options{URL: s.URL(), MaxBytes: 64 << 20})
+	r := newRigAt(t, s.URL())
+	r.server = s
+	return r
+}
+
+// newRigAt is a rig on a server that the test runs itself.
+func newRigAt(t *testing.T, url string) *rig {
+	t.Helper()
+	bus, err := stream.Open(t.Context(), stream.Options{URL: url, MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +54,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t: t, server: s, bus: bus, state: state, leases: &leases{held: map[string]chan struct{}{}}, last: map[string]uint64{}}
+	return &rig{t: t, bus: bus, state: state, leases: &leases{held: map[string]chan struct{}{}}, last: map[string]uint64{}}
 }
 
 // source is the bus's consumer as the loop wants it.

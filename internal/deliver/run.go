@@ -140,13 +140,13 @@ func (l *Loop) begin(ctx, owned context.Context, b *book) (*shift, error) {
 	s.missed = gap.Count
 	l.metrics.begins.Inc()
 	if start == StartNewest {
-		mark.standing.Settled, s.sparse = s.newest, time.Now()
+		mark.standing.Settled, mark.standing.SettledAt, s.sparse = s.newest, s.newestAt, time.Now()
 	}
 	mark.users = 1
 	mark.standing.Stream, mark.standing.LastTime = created, time.Now()
 	b.dirty[sinkKey] = mark
 	b.flush(owned)
-	s.boundary = mark.standing.Settled
+	s.boundary, s.boundaryAt = mark.standing.Settled, mark.standing.SettledAt
 	return s, nil
 }
 

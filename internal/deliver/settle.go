@@ -28,10 +28,13 @@ func (s *shift) settle(ln *lane, it *item, outcome, reason string, remember bool
 	s.settled++
 	st := &ln.rec.standing
 	if !st.Stream.Equal(s.book.created) {
-		st.Stream, st.Settled = s.book.created, 0
+		st.Stream, st.Settled, st.SettledAt = s.book.created, 0, time.Time{}
 	}
 	if !it.ours() { // its message has settled, or has still to come and be decided as news
-		st.Settled = max(st.Settled, it.msg.Sequence)
+		if !covers(*st, it.msg.Envelope) {
+			st.Settled = it.msg.Sequence
+		}
+		st.SettledAt = latest(st.SettledAt, it.msg.Stored)
 	}
 	s.forgetTries(ln, it)
 	if !remember {

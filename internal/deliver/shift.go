@@ -50,26 +50,28 @@ type shift struct {
 	asking  map[string]bool // records that are to be read, or on their way
 	wanted  []string        // of them, those for the next trip, in the order of the stream
 
-	fetching bool // a trip to the store is under way, for records
-	writing  bool // likewise, with records
-	sending  int
-	inHand   int
-	granted  int // messages that the puller may still bring
-	settled  int
-	asked    int       // wishes that are not answered
-	missed   uint64    // events that had left the stream when the shift began
-	boundary uint64    // up to here a new sink skips what is settled
-	newest   uint64    // highest sequence seen by rebuild
-	frontier uint64    // highest sequence that arrived
-	latest   time.Time // when it was stored
-	lost     Gap       // what left the stream since, and is not told yet
-	lostTold time.Time
-	sparse   time.Time // of what was stored before, a new sink is given a part only
-	heard    time.Time // when a message came last
-	news     time.Time // likewise, one that had not been handed out before
-	ending   error
-	silenced []events.Silence
-	silences route.Silences
+	fetching   bool // a trip to the store is under way, for records
+	writing    bool // likewise, with records
+	sending    int
+	inHand     int
+	granted    int // messages that the puller may still bring
+	settled    int
+	asked      int       // wishes that are not answered
+	missed     uint64    // events that had left the stream when the shift began
+	boundary   uint64    // up to here a new sink skips what is settled
+	boundaryAt time.Time // when it was stored
+	newest     uint64    // highest sequence seen by rebuild
+	newestAt   time.Time // when the last of them was stored
+	frontier   uint64    // highest sequence that arrived
+	latest     time.Time // when it was stored
+	lost       Gap       // what left the stream since, and is not told yet
+	lostTold   time.Time
+	sparse     time.Time // of what was stored before, a new sink is given a part only
+	heard      time.Time // when a message came last
+	news       time.Time // likewise, one that had not been handed out before
+	ending     error
+	silenced   []events.Silence
+	silences   route.Silences
 }
 
 func newShift(owned context.Context, l *Loop, b *book) *shift {

@@ -48,13 +48,16 @@ type WatchSet struct {
 // Standing is the record of one sink and one purchase: what was said, what is
 // owed. One writer: the sink's owner.
 type Standing struct {
-	Settled  uint64            `json:"settled"`            // stream sequence up to which everything is decided
-	Stream   time.Time         `json:"stream"`             // creation time of the stream that Settled counts in
-	Tries    map[string]Try    `json:"tries,omitempty"`    // event id -> open tries
-	Alarms   map[string]Alarm  `json:"alarms,omitempty"`   // subscription -> alarm
-	Thread   map[string]string `json:"thread,omitempty"`   // the sink's own receipt, given back with the next notification
-	LastID   string            `json:"last_id,omitempty"`  // event id sent last
-	LastTime time.Time         `json:"last_time,omitzero"` // when
+	Settled uint64 `json:"settled"` // stream sequence up to which everything is decided
+	// SettledAt is the latest moment at which the stream stored what is decided: a
+	// stream that lost its end gives its sequences again, to later events.
+	SettledAt time.Time         `json:"settled_at,omitzero"`
+	Stream    time.Time         `json:"stream"`             // creation time of the stream that Settled counts in
+	Tries     map[string]Try    `json:"tries,omitempty"`    // event id -> open tries
+	Alarms    map[string]Alarm  `json:"alarms,omitempty"`   // subscription -> alarm
+	Thread    map[string]string `json:"thread,omitempty"`   // the sink's own receipt, given back with the next notification
+	LastID    string            `json:"last_id,omitempty"`  // event id sent last
+	LastTime  time.Time         `json:"last_time,omitzero"` // when
 }
 
 // Try is what is known of an event that is not delivered yet.
