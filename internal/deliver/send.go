@@ -300,8 +300,8 @@ func (s *shift) finishBurial(r result) {
 	d := r.it.bury
 	s.l.metrics.buried.WithLabelValues(d.Reason).Inc()
 	if plan := r.it.plan; plan.Action.Told() && d.Reason != string(CauseSuperseded) {
-		// Its alarm goes on as if it had been told: the next reminder is the next try.
-		r.ln.rec.standing.Alarms = plan.Standing.Alarms
+		// Its alarm goes on: the next reminder is the next try.
+		r.ln.rec.standing.Alarms = plan.Buried().Alarms
 		s.waitFor(r.ln, r.it, plan.Until)
 	}
 	s.audit(r.it, OutcomeBuried, d.Reason, d.Attempts, 0, d.Detail)

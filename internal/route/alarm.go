@@ -62,6 +62,11 @@ func (s *subscription) dwell(in Input, alarm events.Alarm, has bool) (*step, err
 			alarm.Since = in.Now
 		}
 	}
+	if in.Again && !alarm.Told.IsZero() { // its opening was buried
+		if due := s.next(alarm.Told); due.IsZero() || in.Now.Before(due) {
+			return s.remind(in, alarm, urgent), nil
+		}
+	}
 	alarm.Event = in.Event.ID
 	due := alarm.Since.Add(s.For)
 	if !urgent && in.Now.Before(due) {
@@ -133,7 +138,7 @@ func (s *subscription) unmatched(in Input, alarm events.Alarm, own bool) (*step,
 // chain ends one about hanging money only by being settled itself.
 func (s *subscription) ends(in Input, own bool) (bool, error) {
 	p := in.Event.Purchase
-	if own && p.State == events.StateSuperseded {
+	if p.State == events.StateSuperseded {
 		return false, nil
 	}
 	if own && p.Situation != events.SituationReady || settled(in.Event) {

@@ -127,6 +127,136 @@ func TestSuccessorTakesTheAlarmOver(t *testing.T) {
 	l.after(0, ActionRemind)
 }
 
+// The successor hangs; that the older purchase is over for good says nothing about it.
+func TestTheLastWordOfASupersededPurchaseEndsNothing(t *testing.T) {
+	l := story(t, Spec{Name: "a", Match: "unsettled", Repeat: time.Hour, Resolve: true})
+	l.event(purchase(1, events.SituationConfirming), ActionOpen)
+	l.event(other(purchase(1, events.SituationConfirming), "pur_b"), ActionUpdate)
+	e := purchase(2, events.SituationWorking)
+	e.Purchase.State, e.Purchase.Terminal = events.StateSuperseded, true
+	l.event(e, ActionSkip)
+	l.last = other(purchase(1, events.SituationConfirming), "pur_b")
+	l.after(time.Hour, ActionRemind)
+	l.event(other(purchase(2, events.SituationDone), "pur_b"), ActionResolve)
+}
+
+// Nobody was told yet: the successor takes over how long it has lasted.
+func TestSuccessorTakesADwellOver(t *testing.T) {
+	l := story(t, unsettled)
+	l.event(purchase(1, events.SituationConfirming), ActionWait)
+	first := l.last
+	l.now = l.now.Add(time.Minute)
+	l.event(other(purchase(0, events.SituationWorking), "pur_b"), ActionSkip) // it does not end what the older one began
+	d := l.event(other(purchase(1, events.SituationConfirming), "pur_b"), ActionWait)
+	l.until(d, time.Minute)
+	second := l.last
+	l.last = first
+	l.after(time.Minute, ActionSkip)
+	l.last = second
+	if d := l.after(0, ActionOpen); !d.Since.Equal(noon) {
+		t.Errorf("since %s", d.Since)
+	}
+}
+
+// Money that hangs now like this, now like that, is one alarm: each change is told
+// once, none restarts it, and reminders count from what was told last.
+func TestFlappingIsOneAlarm(t *testing.T) {
+	l := story(t, unsettled)
+	l.event(purchase(1, events.SituationConfirming), ActionWait)
+	l.now = l.now.Add(time.Minute)
+	l.event(purchase(2, events.SituationNeedsSupport), ActionOpen)
+	for revision := int64(3); revision < 100; revision++ {
+		situation := events.SituationConfirming
+		if revision%2 == 0 {
+			situation = events.SituationNeedsSupport
+		}
+		l.now = l.now.Add(7 * time.Minute)
+		d := l.event(purchase(revision, situation), ActionUpdate)
+		if !d.Since.Equal(noon) || d.Urgent != (revision%2 == 0) || len(d.Standing.Alarms) != 1 {
+			t.Fatalf("revision %d: %+v", revision, d)
+		}
+		l.until(d, 30*time.Minute)
+		d = l.after(time.Minute, ActionWait) // asked in between, by whatever cause
+		l.until(d, 29*time.Minute)
+	}
+	l.after(29*time.Minute, ActionRemind)
+	d := l.after(time.Minute, ActionWait)
+	l.until(d, 29*time.Minute)
+	d = l.after(29*time.Minute, ActionRemind)
+	if a := d.Standing.Alarms["unsettled"]; a.Reminded != 2 || !a.Since.Equal(noon) {
+		t.Errorf("alarm %+v", a)
+	}
+	l.event(purchase(100, events.SituationDone), ActionResolve)
+	l.after(time.Hour, ActionSkip)
+}
+
+// An urgent alarm is told as such in every reminder, and not more often.
+func TestUrgentIsToldOnceAndRemindedAsSuch(t *testing.T) {
+	l := story(t, unsettled)
+	l.event(purchase(1, events.SituationNeedsSupport), ActionOpen)
+	l.after(time.Minute, ActionWait)
+	if d := l.after(29*time.Minute, ActionRemind); !d.Urgent {
+		t.Error("the reminder is not urgent")
+	}
+}
+
+// A reading that is no news by itself is told where it makes an open alarm urgent.
+func TestUrgencyIsNews(t *testing.T) {
+	l := story(t, unsettled)
+	l.event(purchase(1, events.SituationConfirming), ActionWait)
+	l.after(2*time.Minute, ActionOpen)
+	l.now = l.now.Add(time.Minute)
+	if d := l.event(caused(purchase(2, events.SituationNeedsSupport), events.CauseBaseline), ActionUpdate); !d.Urgent {
+		t.Error("not urgent")
+	}
+	l.event(caused(purchase(3, events.SituationNeedsSupport), events.CauseBaseline), ActionWait) // told already
+}
+
+// The opening could not be told: the next thing that is told opens the alarm, no
+// sooner than a reminder would have come, and nobody hears of the end before.
+func TestBuriedOpening(t *testing.T) {
+	open := func(s Spec) *line {
+		l := story(t, s)
+		l.last, l.stored = purchase(1, events.SituationConfirming), l.now
+		d := l.decide(false)
+		if d.Action != ActionOpen {
+			t.Fatalf("action %q", d.Action)
+		}
+		l.standing = d.Buried()
+		return l
+	}
+	repeating := Spec{Name: "a", Match: "unsettled", Repeat: time.Hour, Resolve: true}
+	t.Run("reminder", func(t *testing.T) {
+		l := open(repeating)
+		d := l.after(time.Minute, ActionWait)
+		l.until(d, 59*time.Minute)
+		if d = l.after(59*time.Minute, ActionOpen); !d.Since.Equal(noon) {
+			t.Errorf("since %s", d.Since)
+		}
+		l.event(purchase(2, events.SituationDone), ActionResolve)
+	})
+	t.Run("change", func(t *testing.T) {
+		l := open(repeating)
+		l.now = l.now.Add(time.Minute)
+		l.event(purchase(2, events.SituationNeedsSupport), ActionOpen)
+	})
+	t.Run("end", func(t *testing.T) {
+		open(repeating).event(purchase(2, events.SituationDone), ActionSkip)
+	})
+	t.Run("no reminders", func(t *testing.T) {
+		l := open(Spec{Name: "a", Match: "unsettled", Resolve: true})
+		l.after(24*time.Hour, ActionSkip)
+		l.event(purchase(2, events.SituationConfirming), ActionOpen)
+	})
+	t.Run("what was told before", func(t *testing.T) {
+		l := open(repeating)
+		l.event(purchase(2, events.SituationConfirming), ActionOpen)
+		l.last = purchase(3, events.SituationConfirming)
+		l.standing = l.decide(false).Buried()
+		l.event(purchase(4, events.SituationDone), ActionResolve)
+	})
+}
+
 func TestResolveOnlyWhereAsked(t *testing.T) {
 	l := story(t, Spec{Name: "a", Match: "unsettled", Repeat: time.Hour}, Spec{Name: "rest", Match: "true"})
 	l.event(purchase(1, events.SituationConfirming), ActionOpen)

@@ -101,6 +101,20 @@ func (d Decision) Untold(prior events.Standing) events.Standing {
 	return s
 }
 
+// Buried is what to remember when the sink will never get what was to be told: the
+// next reminder is the next try, and an alarm whose opening is lost is opened by it.
+func (d Decision) Buried() events.Standing {
+	s := d.Standing
+	if d.Action != ActionOpen {
+		return s
+	}
+	s.Alarms = maps.Clone(s.Alarms)
+	alarm := s.Alarms[d.Subscription]
+	alarm.Opened = time.Time{}
+	s.Alarms[d.Subscription] = alarm
+	return s
+}
+
 // step is what one subscription wants.
 type step struct {
 	action Action
