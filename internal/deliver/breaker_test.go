@@ -98,6 +98,12 @@ func TestAWaitOfAReceiverIsBounded(t *testing.T) {
 	if b.next.Sub(now) != time.Hour {
 		t.Error("a shorter wait brought the probe forward")
 	}
+	b = newBreaker()
+	b.failure("a", errDial, false, now)
+	b.failure("b", &sinks.Failure{Verdict: sinks.Down, After: time.Minute}, false, now) // was under way
+	if b.next.Sub(now) != time.Minute {
+		t.Errorf("probes after %s although it was asked for a minute", b.next.Sub(now))
+	}
 }
 
 func fail(b *breaker, f *sinks.Failure, lanes ...string) {

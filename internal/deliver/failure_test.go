@@ -218,6 +218,11 @@ func TestPausedUntilResumed(t *testing.T) {
 			if len(w.notices) != 1 || w.notices[0].Kind != events.NoticeSinkPaused || w.notices[0].Sink != "ops" {
 				t.Errorf("notices %+v", w.notices)
 			}
+			for p := range 9 {
+				if st := w.store.get(fmt.Sprintf("pur_%d", p)); len(st.Tries) != 0 {
+					t.Errorf("a try counted against a message: %+v", st)
+				}
+			}
 			w.sink.answers(nil)
 			l.Resume()
 			pass(time.Minute)

@@ -274,7 +274,9 @@ func TestAPoisonedPurchaseDoesNotKeepTheSinkDown(t *testing.T) {
 			}
 			return nil
 		})
-		w.stream.publish(event("pur_bad", 1, events.SituationWorking))
+		for r := range int64(4) { // as many as are taken in hand
+			w.stream.publish(event("pur_bad", r+1, events.SituationWorking))
+		}
 		_, stop := w.run()
 		pass(time.Minute)
 		for p := range 20 {

@@ -32,12 +32,27 @@ func (s *shift) grant() {
 	if !s.l.breaker.closed() {
 		limit = 1
 		if s.l.breaker.state == StateDown && s.nothingElse() {
+			s.makeRoom()
 			limit = min(2*s.o.Concurrency, s.inHand+1)
 		}
 	}
 	for s.ending == nil && s.inHand+s.granted < limit {
 		s.granted++
 		s.tokens <- struct{}{}
+	}
+}
+
+// makeRoom hands back what is behind the oldest message of the lane that failed
+// last where that lane alone fills the hands: other lanes must have a probe.
+func (s *shift) makeRoom() {
+	ln := s.lanes[s.l.breaker.last]
+	if ln == nil || s.inHand+s.granted < 2*s.o.Concurrency {
+		return
+	}
+	for _, it := range ln.items[min(1, len(ln.items)):] {
+		if !it.out && !it.ours() {
+			s.handOut(it, keepalive)
+		}
 	}
 }
 

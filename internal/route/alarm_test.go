@@ -265,6 +265,14 @@ func TestResolveOnlyWhereAsked(t *testing.T) {
 	}
 }
 
+// An end is told before all else, and the event that ends it is not told once more.
+func TestTheEndIsNotPassedOnAsWell(t *testing.T) {
+	l := story(t, Spec{Name: "a", Match: "unsettled", Resolve: true}, Spec{Name: "rest", Match: "true"})
+	l.event(purchase(1, events.SituationConfirming), ActionOpen)
+	l.event(purchase(2, events.SituationDone), ActionResolve)
+	l.after(0, ActionSkip)
+}
+
 func TestTwoAlarmsEndOneByOne(t *testing.T) {
 	l := story(t,
 		Spec{Name: "support", Match: `situation == "needs_support"`, Resolve: true},
