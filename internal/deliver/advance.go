@@ -222,15 +222,14 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 		s.touch(ln)
 		return
 	}
-	now := time.Now()
-	if !s.o.Pace.take(now) { // another sink of the same receiver was faster
+	if !s.o.Pace.take(time.Now()) { // another sink of the same receiver was faster
 		s.enqueue(ln)
 		return
 	}
 	ln.busy = true
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
-	ctx := s.limit.at(s.sendCtx, now)
+	ctx := s.trying()
 	s.aside(func() { s.send(ctx, ln, it, n, probe) })
 }
 

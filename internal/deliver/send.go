@@ -16,22 +16,9 @@ import (
 // longestSend ends a try whatever the sink does; sinks have shorter limits of their own.
 const longestSend = 2 * time.Minute
 
-// limit is the context that ends a try. Tries that begin close to each other share one, so each has between half of
-// longestSend and all of it: a deadline for each one costs more than to sign it.
-type limit struct {
-	ctx   context.Context //nolint:containedctx // what they share
-	until time.Time
-}
-
-// at gives the context of a try that begins now. The one before goes on until its end, with what uses it.
-func (l *limit) at(ctx context.Context, now time.Time) context.Context {
-	if l.until.Sub(now) < longestSend/2 {
-		var cancel context.CancelFunc
-		l.until = now.Add(longestSend)
-		l.ctx, cancel = context.WithDeadline(ctx, l.until)
-		context.AfterFunc(l.ctx, cancel)
-	}
-	return l.ctx
+// trying is the context of a try that begins now: it ends between half of longestSend and all of it.
+func (s *shift) trying() context.Context {
+	return s.limit.Between(s.sendCtx, longestSend/2, longestSend)
 }
 
 // Cause is why an event was buried: the closed set of DeadLetter.Reason.

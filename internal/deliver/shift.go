@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/route"
 )
@@ -30,7 +31,7 @@ type shift struct {
 
 	sendCtx    context.Context // what sends under way are cancelled by; as long-lived as the shift
 	cancelSend context.CancelFunc
-	limit      limit // of sends
+	limit      deadline.Shared // of tries
 	arrived    chan Message
 	tokens     chan struct{}
 	pullErr    chan error

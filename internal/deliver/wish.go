@@ -123,7 +123,7 @@ func (s *shift) test(a *ask) {
 	s.sending++
 	s.o.Pace.take(now) // it goes out at once, and the next waits for it
 	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Since: now, Attempt: 1}
-	ctx := s.limit.at(s.sendCtx, now)
+	ctx := s.trying()
 	s.aside(func() { s.send(ctx, ln, it, n, false) })
 }
 

@@ -14,8 +14,11 @@ import (
 
 const (
 	// Grace is what a call may take on top of its wait, for the way there and back.
-	// A context that ends sooner ends the call as the client's own time-out does.
+	// A context that ends sooner, or little later, ends the call as the client's own time-out does.
 	Grace = 15 * time.Second
+	// Slack is how much later a context of the caller's may end a call than the client would by itself, so that calls
+	// can share a deadline.
+	Slack = 5 * time.Second
 	// A token this long is looked for in replies; a shorter one would be found by chance.
 	echoBytes = 16
 )
@@ -53,10 +56,10 @@ func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Dur
 	return err
 }
 
-// within gives a context that ends after d. One that ends before by itself is
+// within gives a context that ends after d. One that ends about then by itself is
 // as good, and a hold is lighter without another around it.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d+Slack {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, d)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/events"
 )
 
@@ -74,7 +75,7 @@ type Consumer struct {
 
 	stallCheck time.Duration // only tests change it
 
-	look     look
+	look     deadline.Shared // of calls that end in time for the next look for a stall
 	cons     jetstream.Consumer
 	last     uint64                   // consumer sequence of the message before
 	made     jetstream.ConsumerConfig // as the server had it when it was made
@@ -158,7 +159,7 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 			return nil, err
 		}
 	}
-	msg, err := msgs.Next(jetstream.NextContext(c.look.within(ctx, c.stallCheck)))
+	msg, err := msgs.Next(jetstream.NextContext(c.look.Between(ctx, c.stallCheck/2, c.stallCheck)))
 	switch {
 	case err == nil:
 		return msg, nil
@@ -179,31 +180,6 @@ func (c *Consumer) pull(ctx context.Context) (jetstream.Msg, error) {
 	default:
 		return nil, c.again("pull", err)
 	}
-}
-
-// look is the context of calls that end in time for the next look for a stall.
-// Calls that follow each other closely share one: a deadline for each message
-// costs more than the message.
-type look struct {
-	of     context.Context //nolint:containedctx // of the calls, only to know them again
-	ctx    context.Context //nolint:containedctx // what they share
-	cancel context.CancelFunc
-	until  time.Time
-}
-
-// within gives a context that ends after d, or in between half of it and d where
-// an earlier one goes on.
-func (l *look) within(ctx context.Context, d time.Duration) context.Context {
-	now := time.Now()
-	if l.of == ctx && l.until.Sub(now) >= d/2 {
-		return l.ctx
-	}
-	if l.cancel != nil {
-		l.cancel()
-	}
-	l.of, l.until = ctx, now.Add(d)
-	l.ctx, l.cancel = context.WithDeadline(ctx, l.until)
-	return l.ctx
 }
 
 // probe asks the server about the consumer: a pull consumer can fall silent after

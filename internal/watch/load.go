@@ -22,19 +22,37 @@ type record struct {
 //
 // before, where given, is the purchase that p superseded: its record names the root of the chain.
 func (t *term) load(ctx context.Context, p *purchase, before string) {
-	id := p.id
+	t.toLoad = append(t.toLoad, wanted{p, before})
+	t.loadNext(ctx)
+}
+
+// wanted is a purchase whose record is to be read.
+type wanted struct {
+	p      *purchase
+	before string
+}
+
+const loadsAtOnce = 8
+
+// loadNext reads the next record, a few at a time: a start with ten thousand purchases is no storm on the stores.
+func (t *term) loadNext(ctx context.Context) {
+	if t.loading >= loadsAtOnce || len(t.toLoad) == 0 {
+		return
+	}
+	next := t.toLoad[0]
+	t.toLoad = t.toLoad[1:]
+	t.loading++
+	p, id, before := next.p, next.p.id, next.before
 	t.spawn(ctx, func(ctx context.Context) effect {
-		select {
-		case t.slots <- struct{}{}:
-			defer func() { <-t.slots }()
-		case <-ctx.Done():
-			return nil
-		}
 		delays := backoff.Policy{Base: time.Second, Max: 30 * time.Second}
 		for try := 0; ctx.Err() == nil; try++ {
 			r, err := t.read(ctx, id, before)
 			if err == nil {
-				return func(ctx context.Context, now time.Time) { t.loaded(ctx, p, r, now) }
+				return func(ctx context.Context, now time.Time) {
+					t.loading--
+					t.loadNext(ctx)
+					t.loaded(ctx, p, r, now)
+				}
 			}
 			if ctx.Err() == nil {
 				t.log.Warn("read last event", "purchase", id, "error", err)

@@ -87,8 +87,8 @@ func (t *term) takeActive(ctx context.Context, l *envoy.Look, now time.Time) {
 	}
 	p.shown = now
 	t.take(ctx, p, observation{
-		snap: &snap, tool: envoy.ToolAccount, source: events.SourceLook, server: l.ServerTime,
-		support: support(l.Meta), keyHash: hash, asked: t.sight.asked, came: now,
+		snap: &snap, tool: envoy.ToolAccount, server: l.ServerTime,
+		ids: idsOf(l.Meta), keyHash: hash, asked: t.sight.asked, came: now,
 	}, now)
 }
 

@@ -27,12 +27,12 @@ type step struct {
 }
 
 // column says how dangerous a status read is: what the reply may carry, and what it may start.
-type column string
+type column uint8
 
 const (
-	columnEnvoy column = "envoy" // Envoy checks out, or spending is closed: no payment details come any more
-	columnCard  column = "card"  // the agent pays with a one-time card
-	columnOther column = "other" // gift cards, and all that is not known yet
+	columnOther column = iota // gift cards, and all that is not known yet
+	columnCard                // the agent pays with a one-time card
+	columnEnvoy               // Envoy checks out, or spending is closed: no payment details come any more
 )
 
 func columnOf(s events.Snapshot) column {

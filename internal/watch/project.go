@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"reflect"
 	"time"
 	"unique"
 
@@ -123,6 +124,13 @@ func support(m envoy.Meta) events.Support {
 	return events.Support{RequestID: m.RequestID, TraceID: m.TraceID}
 }
 
+// ids are what Envoy's support finds a reply by.
+type ids struct{ request, trace string }
+
+func idsOf(m envoy.Meta) ids { return ids{m.RequestID, m.TraceID} }
+
+func (i ids) support() events.Support { return events.Support{RequestID: i.request, TraceID: i.trace} }
+
 // followable reads a next. It gives what may be followed, if it reads a purchase at all, and the reference that it
 // names.
 func followable(n envoy.Next) (*follow, bool) {
@@ -141,7 +149,7 @@ func followable(n envoy.Next) (*follow, bool) {
 }
 
 // deadlinesOf gathers what is known to run out.
-func deadlinesOf(s events.Snapshot, t told) events.Deadlines {
+func deadlinesOf(s events.Snapshot, t *told) events.Deadlines {
 	d := events.Deadlines{ApprovalBy: s.Approval.DecideBy, SpendingExpires: s.PaymentReady.ExpiresAt}
 	if s.Funding != nil {
 		d.FundingExpires = s.Funding.ExpiresAt
@@ -163,10 +171,9 @@ func nearest(d events.Deadlines, now time.Time) time.Time {
 	return out
 }
 
-// told is what only a status reply says, and only about the revision that it showed.
+// told is what only a status reply says, and only about the revision that it showed. It is never changed.
 type told struct {
 	revision   int64
-	server     time.Time
 	stopped    bool
 	nextBy     *time.Time
 	action     string
@@ -174,17 +181,20 @@ type told struct {
 	actionBy   *time.Time
 }
 
-// about tells whether it speaks of this snapshot.
-func (t told) about(s events.Snapshot) bool { return !t.server.IsZero() && t.revision == s.Revision }
+// about tells whether it speaks of this snapshot. Nil is what is said before any reply.
+func (t *told) about(s events.Snapshot) bool { return t != nil && t.revision == s.Revision }
 
-// toldBy reads a status reply.
-func toldBy(r *envoy.Status) told {
+// toldBy reads a status reply. One that says what before said gives before.
+func toldBy(r *envoy.Status, before *told) *told {
 	t := told{
-		revision: r.Purchase.Revision, server: r.ServerTime,
-		stopped: r.Next.Action == "stop", nextBy: moment(r.Next.By),
+		revision: r.Purchase.Revision,
+		stopped:  r.Next.Action == "stop", nextBy: moment(r.Next.By),
 	}
 	if a := r.UserAction; a != nil {
 		t.action, t.actionText, t.actionBy = a.Task, a.Message, moment(a.By)
 	}
-	return t
+	if before != nil && reflect.DeepEqual(t, *before) {
+		return before
+	}
+	return &t
 }

@@ -36,6 +36,9 @@ type purchase struct {
 	onlyLook   bool // a reply about it was ready once
 	slowest    bool // it was not found
 	gone       bool // not followed any more
+	looked     bool // snap is of a look, not of a status reply
+
+	column column // of what is known now
 
 	ref   time.Time // watched since, restarts included
 	begun time.Time // followed by this term since
@@ -46,18 +49,16 @@ type purchase struct {
 	last   *events.Event // of the stream when the term began, until something else is said
 
 	// What is known now.
-	snap    *events.Snapshot // newest accepted; nil until something is shown in this term
-	source  events.Source
-	server  time.Time // Envoy's clock in the reply of snap
-	support events.Support
-	told    told
-	held    events.HeldAnswer
-	heldAt  time.Time // Envoy's clock in the look of held; zero: no look has answered
-	root    string    // chain root, where known
-	state   events.State
-	column  column
-	since   time.Time               // in state, by our clock
-	lower   map[envoy.Tool]*lowered // nil until there is one
+	snap   *events.Snapshot // newest accepted; nil until something is shown in this term
+	server time.Time        // Envoy's clock in the reply of snap
+	ids    ids              // of that reply
+	told   *told            // nil: no status reply has come
+	held   events.HeldAnswer
+	heldAt time.Time // Envoy's clock in the look of held; zero: no look has answered
+	root   string    // chain root, where known
+	state  events.State
+	since  time.Time               // in state, by our clock
+	lower  map[envoy.Tool]*lowered // nil until there is one
 
 	// How it is followed.
 	call       *call
@@ -82,10 +83,10 @@ type purchase struct {
 type call struct {
 	asked   time.Time
 	held    time.Duration // zero: a plain read
-	hold    bool
 	during  events.State
-	column  column
 	cancel  context.CancelFunc
+	column  column
+	hold    bool
 	dropped bool // we ended it: its reply is not wanted any more
 }
 
@@ -99,9 +100,8 @@ type lowered struct {
 type observation struct {
 	snap    *events.Snapshot
 	tool    envoy.Tool
-	source  events.Source
 	server  time.Time
-	support events.Support
+	ids     ids
 	keyHash string
 	asked   time.Time // when the call went out
 	came    time.Time // when its reply was there
@@ -235,9 +235,12 @@ func (p *purchase) request(s step) (envoy.StatusRequest, *call) {
 		r.Purchase, r.Args, r.AfterRevision, r.Wait = p.next.reference, s.Args, p.next.after, p.next.wait
 		p.next = nil // followed
 	case s.Do == actHold:
-		// Holds that began together must not end together for ever.
-		rev, wait := p.revision(), holdWait-time.Duration(rand.IntN(6))*time.Second
-		r.AfterRevision, r.Wait = &rev, wait
+		rev := p.revision()
+		r.AfterRevision, r.Wait = &rev, holdWait
+		if p.replied.Sub(p.asked) < holdWait/2 {
+			// What began together must not end together for ever. The holds after this one keep the distance.
+			r.Wait -= time.Duration(rand.IntN(16)) * time.Second
+		}
 	}
 	c.held = r.Wait
 	return r, c

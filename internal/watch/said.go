@@ -10,7 +10,7 @@ import (
 // large and wanted seldom: whoever wants it has it made again.
 type said struct {
 	snap   *events.Snapshot // the purchase's own, as long as Envoy shows nothing else
-	told   told
+	told   *told
 	held   events.HeldAnswer
 	passed bool // see events.Facts.PassedApproval
 }
@@ -23,8 +23,11 @@ func (p *purchase) shows() said {
 // facts is what is known beside the snapshot.
 func (t *term) facts(p *purchase, s said) events.Facts {
 	f := events.Facts{
-		Source: p.source, Connection: t.conn.Name, PassedApproval: s.passed, Held: s.held,
-		ServerTime: p.server, Support: p.support, ChainRoot: p.chainRoot(),
+		Source: events.SourceStatus, Connection: t.conn.Name, PassedApproval: s.passed, Held: s.held,
+		ServerTime: p.server, Support: p.ids.support(), ChainRoot: p.chainRoot(),
+	}
+	if p.looked {
+		f.Source = events.SourceLook
 	}
 	if s.told.about(*s.snap) {
 		f.Stopped, f.NextBy = s.told.stopped, s.told.nextBy

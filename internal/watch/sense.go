@@ -132,7 +132,7 @@ func (t *term) expire(ctx context.Context, p *purchase, now time.Time) {
 	}
 	t.memory.gaveUp[p.id] = struct{}{}
 	t.say(ctx, events.NoticeGaveUp, now, events.Notice{
-		PurchaseID: p.id, Support: p.support,
+		PurchaseID: p.id, Support: p.ids.support(),
 		Text: fmt.Sprintf("The money of this purchase was not settled within %s. Herald does not ask about it any more; Envoy's support can.", t.policy.GiveUp),
 	})
 	t.forget(p)

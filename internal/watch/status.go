@@ -12,7 +12,8 @@ import (
 // ask makes a status request, and no other of this purchase until it is over.
 func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 	r, c := p.request(s)
-	callCtx, cancel := context.WithTimeout(ctx, r.Wait+envoy.Grace)
+	most := r.Wait + envoy.Grace
+	callCtx, cancel := context.WithCancel(t.ends.Between(ctx, most, most+envoy.Slack))
 	c.asked, c.cancel = now, cancel
 	p.call, p.asked, p.dueSince = c, now, time.Time{}
 	if c.hold {
@@ -77,7 +78,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 		t.readyReply(ctx, p, c, reply, now)
 	}
 	t.readNext(ctx, p, reply.Next, now)
-	if told := toldBy(reply); !told.server.Before(p.told.server) || told.revision != p.told.revision {
+	if told := toldBy(reply, p.told); p.told == nil || told.revision != p.told.revision || !reply.ServerTime.Before(p.server) {
 		p.told = told
 	}
 	if p.keyHash == "" {
@@ -87,7 +88,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	snap := project(reply.Purchase)
 	snap.PurchaseID = p.id
 	t.take(ctx, p, observation{
-		snap: &snap, tool: envoy.ToolStatus, source: events.SourceStatus, server: reply.ServerTime, support: support(reply.Meta),
+		snap: &snap, tool: envoy.ToolStatus, server: reply.ServerTime, ids: idsOf(reply.Meta),
 		keyHash: p.keyHash, asked: c.asked, came: now,
 	}, now)
 }

@@ -100,7 +100,7 @@ func (t *term) observe(ctx context.Context, p *purchase, o observation, now time
 		p.snap = o.snap
 		share(p.snap)
 	}
-	p.source, p.server, p.support = o.source, o.server, o.support
+	p.looked, p.server, p.ids = o.tool == envoy.ToolAccount, o.server, o.ids
 	if !o.server.IsZero() && o.server.Before(p.heldAt.Add(-time.Minute)) {
 		p.heldAt = time.Time{} // Envoy's clock went back: nothing says that this look came after the purchase's end
 	}
@@ -223,7 +223,7 @@ func (t *term) lowerReply(ctx context.Context, p *purchase, o observation, now t
 	p.judge(j)
 	at := events.NewEpoch(p.cursor, events.ReadingOf(s, j))
 	t.say(ctx, events.NoticeReset, now, events.Notice{
-		PurchaseID: p.id, Support: p.support,
+		PurchaseID: p.id, Support: p.ids.support(),
 		Text: fmt.Sprintf("Envoy shows revision %d of this purchase again and again, after revision %d was published: its side was restored. A new epoch begins.", s.Revision, p.cursor.Revision),
 	})
 	e := events.New(s, f, j, at, events.CauseReset, t.newest(p), p.cursor, t.options())

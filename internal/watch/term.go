@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/envoy"
 )
 
@@ -24,11 +25,13 @@ type term struct {
 	seat   *seat
 	began  time.Time
 
-	inbox  chan effect
-	over   chan struct{} // closed when the loop is over
-	jobs   sync.WaitGroup
-	slots  chan struct{} // bounds the store reads that run together
-	failed error
+	ends    deadline.Shared // of status requests
+	inbox   chan effect
+	over    chan struct{} // closed when the loop is over
+	jobs    sync.WaitGroup
+	toLoad  []wanted // purchases whose records are not read yet
+	loading int      // reads of records that are under way
+	failed  error
 
 	byID   map[string]*purchase
 	byKey  map[string]*purchase // those that only a key is known of
@@ -62,7 +65,7 @@ func newTerm(owned context.Context, k *keeper) *term {
 	t := &term{
 		w: k.w, k: k, conn: k.conn, policy: k.w.policy, log: k.w.log.With("connection", k.conn.Name),
 		owned: owned, budget: k.budget, seat: newSeat(), began: time.Now(),
-		inbox: make(chan effect), over: make(chan struct{}), slots: make(chan struct{}, 8),
+		inbox: make(chan effect), over: make(chan struct{}),
 		byID: map[string]*purchase{}, byKey: map[string]*purchase{},
 		memory: newMemory(), levels: newLevels(k.w.metrics),
 	}
