@@ -12,8 +12,7 @@ import (
 // ask makes a status request, and no other of this purchase until it is over.
 func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 	r, c := p.request(s)
-	most := r.Wait + envoy.Grace
-	callCtx, cancel := context.WithCancel(t.ends.Between(ctx, most, most+envoy.Slack))
+	callCtx, cancel := t.timeFor(ctx, r.Wait)
 	c.asked, c.cancel = now, cancel
 	p.call, p.asked, p.dueSince = c, now, time.Time{}
 	if c.hold {
@@ -25,6 +24,16 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 		c.cancel()
 		t.hand(ctx, func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) })
 	})
+}
+
+// timeFor gives the context of a status request. Holds share their deadlines: tens of thousands of timers would do nothing
+// but wait.
+func (t *term) timeFor(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == 0 {
+		return context.WithTimeout(ctx, envoy.Grace)
+	}
+	const little = 5 * time.Second
+	return context.WithCancel(t.ends.Between(ctx, wait+envoy.Grace, holdWait+envoy.Grace+little))
 }
 
 // answered takes the end of a status request.

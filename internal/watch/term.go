@@ -25,7 +25,7 @@ type term struct {
 	seat   *seat
 	began  time.Time
 
-	ends    deadline.Shared // of status requests
+	ends    deadline.Shared // of holds
 	inbox   chan effect
 	over    chan struct{} // closed when the loop is over
 	jobs    sync.WaitGroup
