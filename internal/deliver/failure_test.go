@@ -295,40 +295,68 @@ func TestAPanickingSinkFailsAtThatMessageOnly(t *testing.T) {
 	})
 }
 
-// A pause ends by itself once the secret is another one.
-func TestPauseEndsWhenTheSecretChanges(t *testing.T) {
+// Without a schedule of its own a message has eight tries over about eight hours.
+func TestScheduleWithoutOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var fresh atomic.Bool
-		var asked atomic.Int32
-		w.o.Changed = func(context.Context) bool {
-			asked.Add(1)
-			return fresh.Swap(false)
-		}
-		w.sink.answers(func(sinks.Notification) error {
-			return &sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Status: 401}
-		})
-		l, stop := w.run()
-		pass(time.Minute)
-		if n := asked.Load(); n != 0 {
-			t.Errorf("asked %d times while nothing is wrong", n)
-		}
+		w.o.Schedule = nil
+		w.sink.answers(func(sinks.Notification) error { return errServer })
 		w.stream.publish(event("pur_a", 1, events.SituationWorking))
-		pass(time.Minute)
-		if n := len(w.sink.tried()); n != 1 || l.Status().State != StatePaused || asked.Load() < 10 {
-			t.Errorf("%d tries, %s, asked %d times", n, l.Status().State, asked.Load())
-		}
-		fresh.Store(true) // still a wrong one
-		pass(10 * time.Second)
-		if n := len(w.sink.tried()); n != 2 || l.Status().State != StatePaused {
-			t.Errorf("another wrong secret: %d tries, %s", n, l.Status().State)
-		}
-		w.sink.answers(nil)
-		fresh.Store(true)
-		pass(10 * time.Second)
+		_, stop := w.run()
+		pass(24 * time.Hour)
 		stop()
-		if got := w.sink.got(); len(got) != 1 || len(w.stream.unsettled()) != 0 {
-			t.Errorf("accepted %v", got)
+		var waits []time.Duration
+		tries := w.sink.tried()
+		for i := 1; i < len(tries); i++ {
+			waits = append(waits, tries[i].at.Sub(tries[i-1].at).Round(time.Second))
+		}
+		want := []time.Duration{
+			5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+		}
+		if !slices.Equal(waits, want) || len(w.graves.all()) != 1 {
+			t.Errorf("waited %v, %d buried", waits, len(w.graves.all()))
 		}
 	})
+}
+
+// A pause ends by itself once the secret is another one.
+func TestPauseEndsWhenTheSecretChanges(t *testing.T) {
+	for verdict, state := range map[sinks.Verdict]State{sinks.Paused: StatePaused, sinks.Gone: StateGone} {
+		synctest.Test(t, func(t *testing.T) { pauseEnds(t, verdict, state) })
+	}
+}
+
+func pauseEnds(t *testing.T, verdict sinks.Verdict, state State) {
+	w := newWorld(t)
+	var fresh atomic.Bool
+	var asked atomic.Int32
+	w.o.Changed = func(context.Context) bool {
+		asked.Add(1)
+		return fresh.Swap(false)
+	}
+	w.sink.answers(func(sinks.Notification) error {
+		return &sinks.Failure{Verdict: verdict, Reason: sinks.ReasonAuth, Status: 401}
+	})
+	l, stop := w.run()
+	pass(time.Minute)
+	if n := asked.Load(); n != 0 {
+		t.Errorf("asked %d times while nothing is wrong", n)
+	}
+	w.stream.publish(event("pur_a", 1, events.SituationWorking))
+	pass(time.Minute)
+	if n := len(w.sink.tried()); n != 1 || l.Status().State != state || asked.Load() < 10 {
+		t.Errorf("%d tries, %s, asked %d times", n, l.Status().State, asked.Load())
+	}
+	fresh.Store(true) // still a wrong one
+	pass(10 * time.Second)
+	if n := len(w.sink.tried()); n != 2 || l.Status().State != state {
+		t.Errorf("another wrong secret: %d tries, %s", n, l.Status().State)
+	}
+	w.sink.answers(nil)
+	fresh.Store(true)
+	pass(10 * time.Second)
+	stop()
+	if got := w.sink.got(); len(got) != 1 || len(w.stream.unsettled()) != 0 {
+		t.Errorf("accepted %v", got)
+	}
 }

@@ -126,7 +126,7 @@ func (s *shift) watchSecrets(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if s.l.Status().State == StatePaused && s.o.Changed(ctx) {
+		if state := s.l.Status().State; (state == StatePaused || state == StateGone) && s.o.Changed(ctx) {
 			s.o.Log.Info("the sink's secrets have changed")
 			s.l.Resume()
 		}
