@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,60 @@ func TestEmptiedStoreTellsOnceMore(t *testing.T) {
 		pass(10 * time.Minute)
 		stop()
 		wantKinds(t, w, sinks.KindOpen, sinks.KindOpen)
+	})
+}
+
+// 500 alarms were told. A restart tells none of them again; after the store was
+// emptied each is told once more, evenly, and what really changes comes through.
+func TestB32_RestartDoesNotTellEverythingAgain(t *testing.T) {
+	const purchases = 500
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t,
+			route.Spec{Name: "unsettled", Match: "unsettled", Resolve: true}, route.Spec{Name: "rest", Match: "true"})
+		w.o.Concurrency = 16
+		_, stop := w.run()
+		for p := range purchases {
+			s := events.SituationConfirming
+			if p%2 == 1 {
+				s = events.SituationWorking // passed on
+			}
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, s))
+		}
+		pass(time.Minute)
+		stop()
+		_, stop = w.run()
+		pass(time.Minute)
+		stop()
+		if n := len(w.sink.got()); n != purchases {
+			t.Fatalf("%d told, and %d by a restart", purchases, n-purchases)
+		}
+		clear(w.store.data)
+		_, stop = w.run()
+		pass(time.Minute)
+		again := w.sink.tried()[purchases:]
+		seen, second := map[string]int{}, 0
+		for i, tr := range again {
+			if seen[tr.n.Event.Subject]++; seen[tr.n.Event.Subject] > 1 {
+				t.Errorf("%s is told %d times more", tr.n.Event.Subject, seen[tr.n.Event.Subject])
+			}
+			n := 0
+			for n < len(again)-i && again[i+n].at.Sub(tr.at) < time.Second {
+				n++
+			}
+			second = max(second, n)
+		}
+		if len(again) != purchases/2 || second > 50 {
+			t.Errorf("%d told again, up to %d in a second", len(again), second)
+		}
+		w.stream.publish(event("pur_1", 2, events.SituationReady))
+		w.stream.publish(event("pur_2", 2, events.SituationDone))
+		pass(time.Hour)
+		stop()
+		got := w.sink.got()[purchases+len(again):]
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"pur_1-0-2-0", "pur_2-0-2-0"}) {
+			t.Errorf("what changed: %v", got)
+		}
 	})
 }
 

@@ -236,3 +236,26 @@ func TestNewestNotKnownIsTold(t *testing.T) {
 		wantKinds(t, w, sinks.KindOpen)
 	})
 }
+
+// The end that failed gave way to a newer event: that one tells it.
+func TestSupersededEndIsToldByTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, route.Spec{Name: "unsettled", Match: "unsettled", Resolve: true})
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.ID == "pur_a-0-2-0" {
+				return errServer
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationConfirming))
+		w.stream.publish(event("pur_a", 2, events.SituationDone))
+		w.stream.publish(event("pur_a", 3, events.SituationDone))
+		pass(time.Hour)
+		stop()
+		wantKinds(t, w, sinks.KindOpen, sinks.KindResolve)
+		if dead := w.graves.all(); len(dead) != 1 || dead[0].Reason != string(CauseSuperseded) {
+			t.Errorf("buried %+v", dead)
+		}
+	})
+}

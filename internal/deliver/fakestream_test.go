@@ -69,6 +69,13 @@ func (f *fakeStream) add(env events.Envelope) uint64 {
 
 func (f *fakeStream) signal() { close(f.wake); f.wake = make(chan struct{}) }
 
+// Exists tells whether the consumer was ever made.
+func (f *fakeStream) Exists(context.Context) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.begins) > 0, nil
+}
+
 func (f *fakeStream) Begin(_ context.Context, start Start) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

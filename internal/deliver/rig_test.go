@@ -124,11 +124,13 @@ func (r *rig) publish(n int, revision int64) string {
 			Reading: events.ReadingInfo{Revision: revision, Cause: events.CauseRevision, Changed: []string{}},
 		},
 	}
-	seq, err := r.bus.Publish(r.t.Context(), e, r.last[id])
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.last[id], r.newest = seq, seq
+	eventually(r.t, e.ID+" is stored", func() bool { // once: the sequence that it expects sees to that
+		seq, err := r.bus.Publish(r.t.Context(), e, r.last[id])
+		if err == nil {
+			r.last[id], r.newest = seq, seq
+		}
+		return err == nil
+	})
 	return e.ID
 }
 
@@ -213,11 +215,11 @@ func (f *receiver) counts() map[string]int {
 
 var errServer = &sinks.Failure{Verdict: sinks.Temporary, Reason: sinks.ReasonServer, Status: 500}
 
-// leases gives each name to one owner at a time; lose takes it away at once.
+// leases gives each name to one owner at a time; lose takes all away at once.
 type leases struct {
 	mu     sync.Mutex
 	held   map[string]chan struct{}
-	cancel context.CancelFunc
+	cancel []context.CancelFunc
 }
 
 func (l *leases) Acquire(ctx context.Context, name string, _ func()) (context.Context, func(), error) {
@@ -227,7 +229,7 @@ func (l *leases) Acquire(ctx context.Context, name string, _ func()) (context.Co
 		if free == nil {
 			owned, cancel := context.WithCancel(context.WithoutCancel(ctx))
 			free = make(chan struct{})
-			l.held[name], l.cancel = free, cancel
+			l.held[name], l.cancel = free, append(l.cancel, cancel)
 			l.mu.Unlock()
 			return owned, sync.OnceFunc(func() {
 				cancel()
@@ -249,7 +251,10 @@ func (l *leases) Acquire(ctx context.Context, name string, _ func()) (context.Co
 func (l *leases) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cancel()
+	for _, cancel := range l.cancel {
+		cancel()
+	}
+	l.cancel = nil
 }
 
 // inOrder checks that each purchase's revisions rise; repeats of the newest one
