@@ -228,12 +228,16 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	h := w.start("herald", "run", "-c", w.config("foreign", places{}))
 	addr := listenAddr(t, h)
 	h.says(`"msg":"running"`)
-	for _, c := range []struct{ method, path, host, origin string }{
-		{http.MethodPost, "/v1/watches", "", "https://evil.example.test"},
-		{http.MethodPost, "/v1/reload", "", "https://evil.example.test"},
-		{http.MethodPost, "/v1/reload", "evil.example.test", ""},
-		{http.MethodGet, "/v1/watches", "evil.example.test", ""},
-		{http.MethodGet, "/v1/purchases", "evil.example.test", ""},
+	for _, c := range []struct{ method, path, host, origin, token string }{
+		{http.MethodPost, "/v1/watches", "", "https://evil.example.test", ""},
+		{http.MethodPost, "/v1/reload", "", "https://evil.example.test", ""},
+		{http.MethodPost, "/v1/reload", "evil.example.test", "", ""},
+		{http.MethodGet, "/v1/watches", "evil.example.test", "", ""},
+		{http.MethodGet, "/v1/purchases", "evil.example.test", "", ""},
+		// This process asks for no token, so one that is brought has been looked at by nobody.
+		{http.MethodGet, "/v1/purchases", "evil.example.test", "", "invented"},
+		{http.MethodPost, "/v1/watches", "evil.example.test", "", "invented"},
+		{http.MethodPost, "/v1/reload", "", "https://evil.example.test", "invented"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, addr+c.path,
 			strings.NewReader(`{"connection":"host-a","purchase":"synthetic-intent-0042"}`))
@@ -247,6 +251,9 @@ func TestForeignPagesAreRefused(t *testing.T) {
 		if c.origin != "" {
 			req.Header.Set("Origin", c.origin)
 			req.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
+		if c.token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
