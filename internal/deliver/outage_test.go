@@ -117,3 +117,39 @@ func TestReceiverDownForTwentyMinutes(t *testing.T) {
 		}
 	})
 }
+
+// After 20 s away under 200 events a second the backlog is gone within 10 s.
+func TestBacklogIsDrainedSoonAfterAShortOutage(t *testing.T) {
+	const purchases, perSecond = 400, 200
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t), &counting{newest: map[string]int64{}}
+		w.o.Sink, w.o.Concurrency, w.o.Audit = c, 16, nil
+		w.stream.fill = func(env *events.Envelope) {
+			i := int(env.Sequence - 1)
+			env.Event = event(fmt.Sprint("pur_", i%purchases), int64(1+i/purchases), events.SituationWorking)
+			env.Event.Time, env.Subject = env.Stored, "envoy.purchase.host-a."+env.Event.Subject
+		}
+		_, stop := w.run()
+		published := 0
+		publish := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); published++ {
+				w.stream.add(events.Envelope{})
+				<-time.After(time.Second / perSecond)
+			}
+		}
+		publish(5 * time.Second)
+		c.set(true)
+		publish(20 * time.Second)
+		c.set(false)
+		publish(10 * time.Second)
+		synctest.Wait()
+		if accepted, _ := c.set(false); published-accepted > perSecond/10 { // a tenth of a second's worth may be under way
+			t.Errorf("%d of %d accepted ten seconds after its return", accepted, published)
+		}
+		pass(time.Second)
+		stop()
+		if c.accepted != published || c.inverted != 0 {
+			t.Errorf("%d of %d accepted, %d out of order", c.accepted, published, c.inverted)
+		}
+	})
+}
