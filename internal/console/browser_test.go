@@ -5,6 +5,7 @@ package console_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/heraldbridge/herald/internal/console"
 	"github.com/heraldbridge/herald/internal/console/consoletest"
+	"github.com/heraldbridge/herald/internal/events"
 )
 
 // browserWait bounds everything that one test does in the browser.
@@ -240,12 +242,50 @@ func quote(s string) string {
 	return string(b)
 }
 
-// served is a world with a story, letters, sinks and connections.
+// street stores purchases of a morning, one in each plight that operators see, the worst twice.
+func street(w *consoletest.World) {
+	now := time.Now()
+	soon, later := now.Add(8*time.Minute), now.Add(26*time.Minute)
+	for i, one := range []struct {
+		sample    int
+		situation events.Situation // another than the sample's; empty: the sample's
+		merchant  string
+		amount    string
+		since     time.Duration
+		deadline  *time.Time
+	}{
+		{7, "", "Kaveri Books", "₹1,240.00", 131 * time.Minute, nil},
+		{3, "", "Monsoon Outfitters", "₹6,899.00", 12 * time.Minute, &soon},
+		{3, "", "Marina Kitchenware", "₹849.00", 95 * time.Second, &later},
+		{0, "", "Indigo Shoes", "₹3,150.00", 6 * time.Minute, &soon},
+		{1, "", "Peepal Toys", "₹2,374.00", 2 * time.Minute, &later},
+		{2, "", "Saffron Grocers", "₹1,612.50", 40 * time.Second, nil},
+		{2, events.SituationWorking, "Deccan Cycles", "₹12,990.00", 25 * time.Second, nil},
+		{6, "", "Tamarind Crafts", "₹480.00", 34 * time.Minute, nil},
+		{5, "", "Bombay Headphones", "₹2,499.00", 52 * time.Minute, nil},
+	} {
+		e := events.Samples()[one.sample]
+		p := *e.Purchase
+		e.Subject = fmt.Sprintf("pur_%016x%016x", uint64(i+1)*0x9e3779b97f4a7c15, uint64(i+1)*0xd1342543de82ef95)
+		p.Connection, p.ChainRoot, p.Merchant.Name, p.Amount.Display = "host-a", e.Subject, one.merchant, one.amount
+		p.SituationSince, p.Deadlines = now.Add(-one.since), events.Deadlines{NextBy: one.deadline}
+		if one.situation != "" {
+			p.Situation, p.WaitingOn, p.Money = one.situation, "envoy", events.MoneyNotCharged
+		}
+		e.Purchase = &p
+		e.ID = events.EventID(e.Subject, events.Position{Revision: p.Reading.Revision})
+		w.StoreAt(e, p.SituationSince)
+	}
+}
+
+// served is a world with a story, a street, letters, sinks and connections.
 func served() *consoletest.World {
-	w := consoletest.New()
+	w := consoletest.Empty()
 	story(w)
+	street(w)
 	w.ConnList = []console.Connection{
-		{Name: "host-a", Owner: "herald on ops-1, pid 12", Calls: 9, Share: 40, Open: 5, Unsettled: 2, Holds: 2, LastReply: time.Now()},
+		{Name: "host-a", Owner: "herald on ops-1, pid 12", Calls: 9, Share: 40, Open: 7, Unsettled: 4, Holds: 2, Registered: 3,
+			LastReply: time.Now(), LastPublish: time.Now().Add(-25 * time.Second)},
 		{Name: "host-b", Owner: "herald on ops-1, pid 12", Parked: "token", ParkedSince: time.Now().Add(-time.Hour), Share: 40},
 	}
 	return w

@@ -25,6 +25,17 @@ func TestPageShowsPurchasesAndChanges(t *testing.T) {
 	if first := value[string](b, `document.querySelector(".purchase .badge").textContent`); first != "needs support" {
 		t.Errorf("first is %q", first)
 	}
+	for _, group := range []string{"needs support (2)", "confirming (2)", "waiting for user (2)"} {
+		if !value[bool](b, `[...document.querySelectorAll(".head")].some((x) => x.textContent === "`+group+`")`) {
+			t.Errorf("no %q", group)
+		}
+	}
+	// Each says for how long, or how long there is left.
+	for merchant, want := range map[string]string{"Kaveri": "for 2 h ", "Monsoon": "for 1", "Indigo": " min left"} {
+		if row := value[string](b, `[...document.querySelectorAll(".purchase")].find((x) => x.textContent.includes("`+merchant+`")).textContent`); !strings.Contains(row, want) {
+			t.Errorf("%s: no %q in %q", merchant, want, row)
+		}
+	}
 	b.seen("purchases")
 	// A change comes by itself, and hostile text stays text.
 	e := at(9, events.SituationNeedsSupport, events.CauseRevision)
@@ -43,9 +54,10 @@ func TestPageShowsPurchasesAndChanges(t *testing.T) {
 	id := events.Samples()[3].Subject
 	b.do(js(`location.hash = "#/purchase/` + id + `"`))
 	b.until(`document.querySelectorAll(".timeline > li").length >= 4 && document.body.innerText.includes("rests as a dead letter")`)
+	b.do(js(`document.activeElement.blur()`))
 	b.seen("purchase")
-	b.do(js(`location.hash = "#/find/EXAMPLE"`))
-	b.until(`document.querySelector("main h2").textContent.includes("example") && document.querySelectorAll(".purchase").length >= 8`)
+	b.do(js(`location.hash = "#/find/OO"`))
+	b.until(`document.querySelector("main h2").textContent.includes("oo") && document.querySelectorAll(".purchase").length === 2`)
 	b.do(js(`location.hash = "#/find/100%"`)) // typed by hand
 	b.until(`document.querySelector("main h2").textContent.includes("100%") && document.querySelector("main .note").textContent === "Nothing found."`)
 	b.sound()
@@ -64,12 +76,14 @@ func TestPageRepairs(t *testing.T) {
 		b.do(js(`[...document.querySelectorAll("main button, dialog button")].filter((x) => x.textContent === ` + quote(text) + `).at(-1).click()`))
 	}
 	// A silence that is wrong is refused beside its field, a right one is added and removed.
-	b.do(chromedp.SendKeys(css("#silence-match"), "nope"), chromedp.SendKeys(css("#silence-why"), "moving"))
+	b.do(chromedp.SendKeys(css("#silence-match"), "nope"), chromedp.SendKeys(css("#silence-why"), "Support has these in hand"), chromedp.SendKeys(css("#silence-by"), "asha"))
 	press("Add")
 	b.until(`document.querySelector("#silence-match-problem").textContent.includes("undeclared")`)
 	b.do(chromedp.SetValue(css("#silence-match"), "unsettled"))
 	press("Add")
-	b.until(`document.querySelector("main .card h3")?.textContent === "moving"`)
+	b.until(`document.querySelector("main .card h3")?.textContent === "Support has these in hand"`)
+	b.do(js(`document.activeElement.blur()`))
+	b.seen("silences") // with one
 	press("Remove")
 	b.until(`document.querySelector("main").innerText.includes("No silence is in force")`)
 	// A sink is tried.

@@ -13,7 +13,10 @@ import (
 func at(revision int64, s events.Situation, cause events.Cause) events.Event {
 	e := events.Samples()[3]
 	p := *e.Purchase
-	p.Situation, p.Reading.Revision, p.Reading.Cause = s, revision, cause
+	p.Situation, p.Reading.Revision, p.Reading.Cause, p.Reading.Changed = s, revision, cause, []string{"situation"}
+	if s == events.SituationNeedsSupport {
+		p.SituationBasis, p.Certain = "verifying_stop", false
+	}
 	p.Unsettled = s == events.SituationConfirming || s == events.SituationNeedsSupport
 	p.Terminal = s == events.SituationDone || s == events.SituationStopped
 	p.ChainRoot = e.Subject
@@ -32,6 +35,7 @@ func story(w *consoletest.World) string {
 		at(3, events.SituationConfirming, events.CauseRevision), at(4, events.SituationNeedsSupport, events.CauseReading),
 	}
 	for i, e := range list {
+		e.Purchase.SituationSince = begin.Add(time.Duration(i) * time.Minute)
 		w.StoreAt(e, begin.Add(time.Duration(i)*time.Minute))
 	}
 	w.Subs = []console.Subscription{
@@ -61,7 +65,8 @@ func story(w *consoletest.World) string {
 	w.SinkList = []console.Sink{
 		{Name: "ops", Kind: "slack", State: "running", Configured: true, Owner: "herald on a, pid 1", Floor: 4,
 			Since: begin, LastSuccess: begin.Add(time.Minute), Rate: 4.25},
-		{Name: "orders", Kind: "webhook", State: "down", Failure: "dial: refused", Configured: true, Owner: "herald on a, pid 1", Floor: 2, Backlog: 2},
+		{Name: "orders", Kind: "webhook", State: "down", Failure: "dial: refused", Configured: true, Owner: "herald on a, pid 1", Floor: 2, Backlog: 2,
+			Since: begin.Add(9 * time.Minute), LastSuccess: begin.Add(8 * time.Minute), NextProbe: now.Add(30 * time.Second)},
 	}
 	return list[0].Subject
 }

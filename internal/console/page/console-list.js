@@ -88,6 +88,7 @@ export async function purchases(main, { signal, changes, rest }) {
 class Window {
   constructor(signal) {
     this.items = [];
+    this.tops = [0]; // where each item begins, and where the last one ends
     this.nodes = new Map();
     this.element = h("div", { class: "rows", role: "list", "aria-label": "Purchases" });
     const draw = () => { if (!this.asked) { this.asked = true; requestAnimationFrame(() => { this.asked = false; this.draw(); }); } };
@@ -100,21 +101,38 @@ class Window {
 
   refresh() { for (const n of this.nodes.values()) n.item = null; this.draw(); }
 
-  rowHeight() { return parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) * parseFloat(getComputedStyle(document.documentElement).fontSize); }
+  // measure works out where the items are: rows and heads have a height each, which the style says.
+  measure() {
+    const style = getComputedStyle(document.documentElement);
+    const height = (name) => parseFloat(style.getPropertyValue(name)) * parseFloat(style.fontSize);
+    const row = height("--row"), head = height("--head");
+    let y = 0;
+    this.tops = [0, ...this.items.map((item) => (y += item.p ? row : head))];
+    this.element.style.height = y + "px";
+  }
+
+  // at gives the item at a height.
+  at(y) {
+    let low = 0, high = this.items.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.tops[middle + 1] <= y) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
 
   draw() {
-    const height = this.rowHeight();
-    this.element.style.height = this.items.length * height + "px";
+    this.measure();
     const top = this.element.getBoundingClientRect().top;
-    const first = Math.max(0, Math.floor(-top / height) - spare);
-    const last = Math.min(this.items.length, Math.ceil((innerHeight - top) / height) + spare);
+    const first = Math.max(0, this.at(-top) - spare);
+    const last = Math.min(this.items.length, this.at(innerHeight - top) + 1 + spare);
     const kept = new Set();
     let previous = null;
     for (let i = first; i < last; i++) {
       const item = this.items[i];
       kept.add(item.key);
       const row = this.row(item, i);
-      row.element.style.transform = "translateY(" + i * height + "px)";
+      row.element.style.transform = "translateY(" + this.tops[i] + "px)";
       if (row.element.parentNode !== this.element || (previous ? previous.nextSibling : this.element.firstChild) !== row.element) {
         if (row.element !== document.activeElement) this.element.insertBefore(row.element, previous ? previous.nextSibling : this.element.firstChild);
       }
@@ -152,7 +170,7 @@ class Window {
     i = Math.min(Math.max(i, 0), this.items.length - 1);
     while (this.items[i] && !this.items[i].p) i += step > 0 || i === 0 ? 1 : -1;
     if (!this.items[i]) return;
-    const height = this.rowHeight(), y = this.element.getBoundingClientRect().top + i * height;
+    const height = this.tops[i + 1] - this.tops[i], y = this.element.getBoundingClientRect().top + this.tops[i];
     if (y < height) scrollBy(0, y - height); else if (y + 2 * height > innerHeight) scrollBy(0, y + 2 * height - innerHeight);
     this.draw();
     this.nodes.get(this.items[i].key)?.element.focus({ preventScroll: true });

@@ -135,7 +135,7 @@ function connectionCard(c) {
   const why = { token: "Envoy does not accept the token.", not_allowed: "Envoy refuses every call.", service: "The service is not enabled for this user.", client_update: "Envoy wants a newer version of Herald." };
   return h("section", { class: "card", "aria-label": c.name },
     h("header", {}, h("h3", {}, c.name), badge(state, kind)),
-    c.parked ? h("p", { class: "problem" }, why[c.parked] || c.parked) : null,
+    c.parked ? h("p", { class: "problem" }, (why[c.parked] || c.parked) + " Parked ", when(c.parked_since), ".") : null,
     c.blind ? h("p", { class: "problem" }, c.blind_why) : null,
     facts([["Calls in the last minute", c.calls + " of " + c.share], ["Told to wait until", c.closed_until ? when(c.closed_until) : ""], ["Open purchases", c.open],
       ["With money that hangs", c.unsettled], ["Held reads", c.holds], ["Registered", c.registered], ["Not stored yet", c.unpublished || ""],
@@ -183,13 +183,13 @@ function deadCard(d, draw) {
   });
   return h("section", { class: "card", "aria-label": d.event_id + " at " + d.sink },
     h("header", {}, h("h3", {}, d.sink), badge(d.reason, "bad"),
-      press("Replay", "calm", async () => { await replay({ event: d.event_id, sink: d.sink }); await draw(); }),
-      press("Drop", "risky", async () => {
-        if (!await ask("Drop this event for " + d.sink + " for good? It will not be delivered.", "Drop")) return;
-        await api("/v1/dead/" + encodeURIComponent(d.sink) + "/" + encodeURIComponent(d.event_id), { method: "DELETE" });
-        say("Dropped.");
-        await draw();
-      })),
+      h("span", { class: "acts" }, press("Replay", "calm", async () => { await replay({ event: d.event_id, sink: d.sink }); await draw(); }),
+        press("Drop", "risky", async () => {
+          if (!await ask("Drop this event for " + d.sink + " for good? It will not be delivered.", "Drop")) return;
+          await api("/v1/dead/" + encodeURIComponent(d.sink) + "/" + encodeURIComponent(d.event_id), { method: "DELETE" });
+          say("Dropped.");
+          await draw();
+        }))),
     h("p", { class: "problem" }, d.detail),
     facts([["Event", h("code", {}, d.event_id)], ["Purchase", d.purchase_id ? link(d.purchase_id) : ""], ["Situation", words(d.situation)],
       ["Tries", d.attempts], ["First tried", when(d.first)], ["Buried", when(d.buried)]]), more);

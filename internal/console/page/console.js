@@ -185,6 +185,7 @@ $("skip").addEventListener("click", (e) => { e.preventDefault(); $("view").focus
 $("search").addEventListener("submit", (e) => {
   e.preventDefault();
   const text = $("q").value.trim();
+  $("q").value = "";
   location.hash = /^pur_[0-9a-f]{32}$/.test(text) ? "#/purchase/" + text : text ? "#/find/" + encodeURIComponent(text) : "#/";
 });
 addEventListener("hashchange", () => { show(); scrollTo(0, 0); });
