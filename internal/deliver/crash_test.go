@@ -93,6 +93,36 @@ func TestLostLeaseRecordsNothing(t *testing.T) {
 	})
 }
 
+// The lease is lost while what was accepted waits for more to be written with it: the
+// record is somebody else's now.
+func TestLostLeaseWritesNothingThatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.answers(func(n sinks.Notification) error {
+			<-time.After(time.Millisecond)
+			if n.Event.Subject == "pur_b" {
+				<-time.After(time.Second) // sends are under way, so records may wait
+			}
+			return nil
+		})
+		_, stop := w.run()
+		pass(time.Second)
+		w.stream.publish(event("pur_b", 1, events.SituationWorking))
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		pass(time.Millisecond + linger/2)
+		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-1-0"}) || w.store.get("pur_a").Settled != 0 {
+			t.Fatalf("accepted %v, standing %+v", got, w.store.get("pur_a"))
+		}
+		w.leases.err = errors.New("held by another")
+		w.kill()
+		pass(10 * time.Second)
+		if st := w.store.get("pur_a"); st.Settled != 0 || w.stream.acked(2) {
+			t.Errorf("standing %+v, acknowledged %v", st, w.stream.acked(2))
+		}
+		stop()
+	})
+}
+
 func TestB42_ShutdownWithWorkInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
