@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -52,7 +52,11 @@ func Tracing(ctx context.Context, o TracingOptions) (trace.Tracer, func(context.
 	if u.Path == "" || u.Path == "/" {
 		u = u.JoinPath("v1", "traces")
 	}
-	sender, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithTimeout(traceTimeout))
+	client, err := newCollector(u, o.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	sender, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the trace exporter: %w", err)
 	}
@@ -89,11 +93,10 @@ func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	return nil
 }
 
-// cause leaves the address out: it can hold a password.
+// cause is what is at the bottom of an error. The address is above it: it can hold a password.
 func cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
+	for below := err; below != nil; below = errors.Unwrap(below) {
+		err = below
 	}
-	return errors.New("it refused them")
+	return err
 }
