@@ -110,7 +110,7 @@ func (s *shift) write() (released bool) {
 // worthATrip reports whether what is to be written has waited for long enough, or
 // is so much that sends may soon have to wait for it.
 func (s *shift) worthATrip(now time.Time) bool {
-	return len(s.jobs) == 0 || 2*len(s.jobs) >= s.o.Concurrency || s.sending == 0 || !now.Before(s.jobs[0].since.Add(linger))
+	return len(s.jobs) == 0 || len(s.jobs) >= s.o.Concurrency || s.sending == 0 || !now.Before(s.jobs[0].since.Add(linger))
 }
 
 // written is what became of a trip with records, and what waited for it.

@@ -95,7 +95,7 @@ func ReadBounded(resp *http.Response, n int64) []byte {
 		return nil
 	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, n))
-	if err == nil {
+	if err == nil && int64(len(kept)) == n { // else the end was seen
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
 	}
 	return kept
