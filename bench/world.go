@@ -151,32 +151,47 @@ type crowd struct {
 	bare        bool          // the floor only holds and does not publish
 }
 
-// fill has product and floor hold a read on every purchase.
-func (w *world) fill(ctx context.Context, c crowd) error {
-	urls := make([]prepared, 2)
+// held is a crowd as far as product and floor hold it.
+type held struct {
+	crowd
+	w           *world
+	envoy       [2]prepared // for product and floor
+	watched     int         // connections of the product
+	floorsHolds int
+}
+
+// prepare makes the purchases of a crowd, held by nobody yet.
+func (w *world) prepare(ctx context.Context, c crowd) (*held, error) {
+	h := &held{crowd: c, w: w}
 	for i, envoy := range []*part{w.heraldEnvoy, w.floorEnvoy} {
-		if err := envoy.call(ctx, "prepare", prepareArgs{Purchases: c.purchases, Longest: c.longest}, &urls[i]); err != nil {
-			return err
+		if err := envoy.call(ctx, "prepare", prepareArgs{Purchases: c.purchases, Longest: c.longest}, &h.envoy[i]); err != nil {
+			return nil, err
 		}
 	}
-	if err := w.fillFloor(ctx, c, urls[1].URL); err != nil {
+	return h, nil
+}
+
+// fill has product and floor hold the purchases of so many connections.
+func (h *held) fill(ctx context.Context, connections int) error {
+	if err := h.fillFloor(ctx, connections*h.each()); err != nil {
 		return err
 	}
-	return w.fillHerald(ctx, c, urls[0].URL)
+	return h.fillHerald(ctx, connections)
 }
+
+func (c crowd) each() int { return c.purchases / c.connections }
 
 // fillHerald adds connections in waves. With the budget of a token lifted all of
 // them would begin at once, which says nothing about holds.
-func (w *world) fillHerald(ctx context.Context, c crowd, url string) error {
+func (h *held) fillHerald(ctx context.Context, connections int) error {
 	const atOnce = 4000 // purchases
-	each := c.purchases / c.connections
-	for first := 0; first < c.connections; {
-		first = min(first+max(1, atOnce/each), c.connections)
-		a := watchArgs{Envoy: url, Purchases: c.purchases, Connections: c.connections, First: first}
-		if err := w.herald.call(ctx, "watch", a, nil); err != nil {
+	for h.watched < connections {
+		h.watched = min(h.watched+max(1, atOnce/h.each()), connections)
+		a := watchArgs{Envoy: h.envoy[0].URL, Purchases: h.purchases, Connections: h.connections, First: h.watched}
+		if err := h.w.herald.call(ctx, "watch", a, nil); err != nil {
 			return err
 		}
-		if err := c.awaitHeld(ctx, w.heraldEnvoy, first*each); err != nil {
+		if err := h.awaitHeld(ctx, h.w.heraldEnvoy, h.watched*h.each()); err != nil {
 			return err
 		}
 	}
@@ -186,14 +201,15 @@ func (w *world) fillHerald(ctx context.Context, c crowd, url string) error {
 // fillFloor opens the floor's holds a few at a time: net/http dials once for each
 // request that finds no free stream, and a floor with idle connections would be
 // none.
-func (w *world) fillFloor(ctx context.Context, c crowd, url string) error {
+func (h *held) fillFloor(ctx context.Context, holds int) error {
 	const atOnce = 50
-	for i := 0; i < c.purchases; i += atOnce {
-		a := holdArgs{Envoy: url, From: i, Purchases: min(atOnce, c.purchases-i), Publish: !c.bare}
-		if err := w.floor.call(ctx, "hold", a, nil); err != nil {
+	for h.floorsHolds < holds {
+		a := holdArgs{Envoy: h.envoy[1].URL, From: h.floorsHolds, Purchases: min(atOnce, holds-h.floorsHolds), Publish: !h.bare}
+		if err := h.w.floor.call(ctx, "hold", a, nil); err != nil {
 			return err
 		}
-		if err := c.awaitHeld(ctx, w.floorEnvoy, a.From+a.Purchases); err != nil {
+		h.floorsHolds += a.Purchases
+		if err := h.awaitHeld(ctx, h.w.floorEnvoy, h.floorsHolds); err != nil {
 			return err
 		}
 	}
@@ -237,7 +253,11 @@ func (b *bench) shared(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.fill(ctx, c); err != nil {
+	h, err := w.prepare(ctx, c)
+	if err == nil {
+		err = h.fill(ctx, c.connections)
+	}
+	if err != nil {
 		w.stop()
 		return nil, err
 	}
