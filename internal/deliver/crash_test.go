@@ -157,6 +157,24 @@ func TestB42_ShutdownWithWorkInFlight(t *testing.T) {
 	})
 }
 
+// What is in hand when the loop stops goes back in the order of the stream.
+func TestStopHandsBackInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Concurrency = 8
+		w.sink.takes = 3 * time.Second
+		for p := range 50 {
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(time.Second)
+		stop()
+		if n := w.stream.naks; len(n) != 8 || !slices.IsSorted(n) {
+			t.Errorf("handed back %v", n)
+		}
+	})
+}
+
 // A receiver slower than the grace is cut off, and its message comes again.
 func TestGraceIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +273,10 @@ func TestStreamThatLostItsEnd(t *testing.T) {
 		pass(time.Minute)
 		stop()
 		got := w.sink.got()
-		if slices.Sort(got[1:3]); !slices.Equal(got, []string{"pur_a-0-5-0", "pur_a-0-6-0", "pur_b-0-6-0", "pur_a-0-7-0"}) {
+		if len(got) > 2 {
+			slices.Sort(got[1:3]) // of two purchases
+		}
+		if !slices.Equal(got, []string{"pur_a-0-5-0", "pur_a-0-6-0", "pur_b-0-6-0", "pur_a-0-7-0"}) {
 			t.Errorf("accepted %v", got)
 		}
 		if st := w.store.get("pur_a"); st.Settled != 7 || len(w.stream.unsettled()) != 0 {

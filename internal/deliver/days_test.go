@@ -229,8 +229,9 @@ func TestNewestNotKnownIsTold(t *testing.T) {
 		w.o.Latest = func(context.Context, string, string) (*events.Event, uint64, error) {
 			return nil, 99, context.DeadlineExceeded
 		}
-		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
 		_, stop := w.run()
+		pass(time.Second)
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
 		pass(time.Second)
 		stop()
 		wantKinds(t, w, sinks.KindOpen)
