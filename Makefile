@@ -50,4 +50,4 @@ bench: ## print each half's figures beside a floor measured in the same run
 	$(GO) run ./bench
 
 demo: ## the whole path in one process, ends by itself after FOR (60s)
-	@$(GO) run ./cmd/herald demo --for $(FOR)
+	@CGO_ENABLED=0 $(GO) run -trimpath ./cmd/herald demo --for $(FOR) # compiled as build does, so that each finds what the other left

@@ -46,8 +46,10 @@ func main() {
 func command(out io.Writer) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
-		Use:           "envoysim",
-		Short:         "Serve a stand-in for the Envoy HTTP API",
+		Use:   "envoysim",
+		Short: "Serve a stand-in for the Envoy HTTP API",
+		Example: "  envoysim --token demo-token-0001 --speed 5\n" +
+			"  envoysim --listen 127.0.0.1:8089 --scenario needs-support",
 		Args:          func(c *cobra.Command, args []string) error { return asUsage(cobra.NoArgs(c, args)) },
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -52,7 +52,7 @@ func reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
 	for _, c := range programs() {
-		use, _, _ := strings.Cut(c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()), " --") // flags are in the table
+		use := c.CommandPath() + strings.TrimPrefix(c.Use, c.Name())
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", c.CommandPath(), c.Short)
 		if c.Long != "" {
 			fmt.Fprintf(&b, "%s\n\n", c.Long)

@@ -27,6 +27,7 @@ type Options struct {
 	Out     io.Writer
 	Seed    uint64 // of the simulated people; zero: another one each time
 	Version string
+	Page    func(ctx context.Context, url string) error // shows the operator page to who watches, until ctx ends; nil: its address is said
 }
 
 // ErrBroken says that a promise did not hold; the summary names it.
@@ -126,6 +127,14 @@ func perform(ctx context.Context, o Options, st *stage, a *app.App) (*summary, e
 	wg.Go(func() { v.refresh(watching) })
 	wg.Go(func() { _ = st.sim.Run(life) })
 	v.begin()
+	v.say("the operator page: http://" + a.Addr() + "/")
+	if o.Page != nil {
+		wg.Go(func() {
+			if err := o.Page(watching, "http://"+a.Addr()+"/"); err != nil && watching.Err() == nil {
+				v.say(err.Error())
+			}
+		})
+	}
 	select {
 	case <-ctx.Done():
 	case <-failed:

@@ -2,9 +2,12 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -52,6 +55,37 @@ func TestDemoEndsWithOneLineOfJSON(t *testing.T) {
 	sent, _ := got["deliveries"].(map[string]any)
 	if got["canaries"] != 0.0 || got["published"].(float64) < 1 || sent["orders"].(float64) < 1 {
 		t.Errorf("the summary is %s", out.String())
+	}
+}
+
+// The operator page is there while the demo runs, and whoever watches is shown it.
+func TestDemoOpensTheOperatorPage(t *testing.T) {
+	shown := make(chan string, 1)
+	var out bytes.Buffer
+	err := Run(t.Context(), Options{For: 9 * time.Second, Out: &out, Seed: 3, Page: func(ctx context.Context, url string) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		page, err := io.ReadAll(resp.Body)
+		shown <- string(page)
+		return errors.Join(err, errors.New("no browser is here"))
+	}})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if page := <-shown; !strings.Contains(page, "<title>Herald</title>") {
+		t.Errorf("the page is %q", page)
+	}
+	for _, text := range []string{"the operator page: http://127.0.0.1:", "no browser is here"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("no %q in\n%s", text, out.String())
+		}
 	}
 }
 
