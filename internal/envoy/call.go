@@ -18,7 +18,7 @@ const (
 	Grace = 15 * time.Second
 	// Slack is how much later a context of the caller's may end a call than the client would by itself, so that calls
 	// can share a deadline.
-	Slack = 20 * time.Second
+	Slack = 5 * time.Second
 	// A token this long is looked for in replies; a shorter one would be found by chance.
 	echoBytes = 16
 )

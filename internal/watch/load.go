@@ -32,34 +32,47 @@ type wanted struct {
 	before string
 }
 
-const loadsAtOnce = 8
+const (
+	loadsAtOnce = 8
+	loadWait    = 15 * time.Second // of one read
+)
 
-// loadNext reads the next record, a few at a time: a start with ten thousand purchases is no storm on the stores.
+// loadNext reads the next record, a few at a time: a start with ten thousand purchases is no storm on the stores. One
+// that cannot be read goes to the end of the queue after a pause, so that it holds up no other.
 func (t *term) loadNext(ctx context.Context) {
-	if t.loading >= loadsAtOnce || len(t.toLoad) == 0 {
+	if t.loading >= loadsAtOnce {
 		return
 	}
-	next := t.toLoad[0]
-	t.toLoad = t.toLoad[1:]
-	t.loading++
-	p, id, before := next.p, next.p.id, next.before
-	t.spawn(ctx, func(ctx context.Context) effect {
-		delays := backoff.Policy{Base: time.Second, Max: 30 * time.Second}
-		for try := 0; ctx.Err() == nil; try++ {
-			r, err := t.read(ctx, id, before)
-			if err == nil {
-				return func(ctx context.Context, now time.Time) {
-					t.loading--
-					t.loadNext(ctx)
-					t.loaded(ctx, p, r, now)
-				}
-			}
-			if ctx.Err() == nil {
-				t.log.Warn("read last event", "purchase", id, "error", err)
-				pause(ctx, delays.Delay(try)+200*time.Millisecond)
-			}
+	var next wanted
+	for next.p == nil || next.p.gone {
+		if len(t.toLoad) == 0 {
+			return
 		}
-		return nil
+		next, t.toLoad[0] = t.toLoad[0], wanted{}
+		t.toLoad = t.toLoad[1:]
+	}
+	t.loading++
+	p, id := next.p, next.p.id
+	delay := backoff.Policy{Base: time.Second, Max: 30 * time.Second}.Delay(t.loadFails)
+	t.spawn(ctx, func(ctx context.Context) effect {
+		limited, cancel := context.WithTimeout(ctx, loadWait)
+		defer cancel()
+		r, err := t.read(limited, id, next.before)
+		if err != nil && ctx.Err() == nil {
+			t.log.Warn("read last event", "purchase", id, "error", err)
+			pause(ctx, delay+200*time.Millisecond)
+		}
+		return func(ctx context.Context, now time.Time) {
+			t.loading--
+			if err != nil {
+				t.loadFails++
+				t.load(ctx, p, next.before)
+				return
+			}
+			t.loadFails = 0
+			t.loadNext(ctx)
+			t.loaded(ctx, p, r, now)
+		}
 	})
 }
 

@@ -102,6 +102,7 @@ type observation struct {
 	tool    envoy.Tool
 	server  time.Time
 	ids     ids
+	told    *told // nil: of a look
 	keyHash string
 	asked   time.Time // when the call went out
 	came    time.Time // when its reply was there

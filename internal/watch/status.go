@@ -26,14 +26,14 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 	})
 }
 
-// timeFor gives the context of a status request. Holds share their deadlines: tens of thousands of timers would do nothing
-// but wait.
+// timeFor gives the context of a status request. Whole holds share their deadlines: tens of thousands of timers would do
+// nothing but wait.
 func (t *term) timeFor(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	if wait == 0 {
-		return context.WithTimeout(ctx, envoy.Grace)
+	most := wait + envoy.Grace
+	if wait < holdWait {
+		return context.WithTimeout(ctx, most)
 	}
-	const little = 5 * time.Second
-	return context.WithCancel(t.ends.Between(ctx, wait+envoy.Grace, holdWait+envoy.Grace+little))
+	return context.WithCancel(t.ends.Between(ctx, most, most+envoy.Slack))
 }
 
 // answered takes the end of a status request.
@@ -87,9 +87,6 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 		t.readyReply(ctx, p, c, reply, now)
 	}
 	t.readNext(ctx, p, reply.Next, now)
-	if told := toldBy(reply, p.told); p.told == nil || told.revision != p.told.revision || !reply.ServerTime.Before(p.server) {
-		p.told = told
-	}
 	if p.keyHash == "" {
 		p.keyHash = keyHash(reply.Purchase)
 	}
@@ -98,7 +95,7 @@ func (t *term) statusReply(ctx context.Context, p *purchase, c *call, reply *env
 	snap.PurchaseID = p.id
 	t.take(ctx, p, observation{
 		snap: &snap, tool: envoy.ToolStatus, server: reply.ServerTime, ids: idsOf(reply.Meta),
-		keyHash: p.keyHash, asked: c.asked, came: now,
+		told: toldBy(reply, p.told), keyHash: p.keyHash, asked: c.asked, came: now,
 	}, now)
 }
 

@@ -30,6 +30,7 @@ type store struct {
 	noState  bool
 	sleeping chan struct{} // publishes wait for it, when set
 	notified func(events.Event)
+	onLast   func(ctx context.Context, id string) error // reads of the newest event fail with what it gives
 }
 
 func newStore() *store {
@@ -90,7 +91,15 @@ func (s *store) Publish(ctx context.Context, e events.Event, after uint64) (uint
 	return uint64(len(s.stored)), nil
 }
 
-func (s *store) Last(_ context.Context, name, id string) (*events.Event, uint64, error) {
+func (s *store) Last(ctx context.Context, name, id string) (*events.Event, uint64, error) {
+	s.mu.Lock()
+	fault := s.onLast
+	s.mu.Unlock()
+	if fault != nil {
+		if err := fault(ctx, id); err != nil {
+			return nil, 0, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noBus {

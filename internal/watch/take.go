@@ -43,8 +43,11 @@ func (t *term) take(ctx context.Context, p *purchase, o observation, now time.Ti
 
 // wait keeps a showing for later, unless it says what the one before it says: the wait can be long.
 func (p *purchase) wait(o observation) {
-	if n := len(p.pending); n > 0 && p.pending[n-1].tool == o.tool && reflect.DeepEqual(p.pending[n-1].snap, o.snap) {
-		return
+	if n := len(p.pending); n > 0 {
+		last := p.pending[n-1]
+		if last.tool == o.tool && reflect.DeepEqual(last.snap, o.snap) && reflect.DeepEqual(last.told, o.told) {
+			return
+		}
 	}
 	p.pending = append(p.pending, o)
 }
@@ -99,6 +102,9 @@ func (t *term) observe(ctx context.Context, p *purchase, o observation, now time
 	if p.snap == nil || !reflect.DeepEqual(p.snap, o.snap) {
 		p.snap = o.snap
 		share(p.snap)
+	}
+	if o.told != nil && (p.told == nil || o.told.revision != p.told.revision || !o.server.Before(p.server)) {
+		p.told = o.told
 	}
 	p.looked, p.server, p.ids = o.tool == envoy.ToolAccount, o.server, o.ids
 	if !o.server.IsZero() && o.server.Before(p.heldAt.Add(-time.Minute)) {

@@ -33,6 +33,8 @@ type term struct {
 	loading int      // reads of records that are under way
 	failed  error
 
+	loadFails int // reads of records in a row that failed
+
 	byID   map[string]*purchase
 	byKey  map[string]*purchase // those that only a key is known of
 	agenda agenda
