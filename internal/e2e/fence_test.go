@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -98,6 +99,9 @@ func TestTwoOwnersStoreEachReadingOnce(t *testing.T) {
 	}
 	await(t, 2*time.Minute, "both hold everything", func() bool { return sim.Holds() >= 2*n*9/10 },
 		func() string { return fmt.Sprint(sim.Holds(), " holds") })
+	if most := slices.Max(slices.Collect(maps.Values(sim.MostHolds()))); most != 2 {
+		t.Errorf("%d holds of one purchase at once, want those of both", most) // what shows that one owner holds once
+	}
 	w.published("what two owners saw first", ids)
 	for _, to := range []envoysim.State{envoysim.Processing, envoysim.Verifying, envoysim.Completed} {
 		for _, id := range ids {

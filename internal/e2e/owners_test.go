@@ -187,6 +187,17 @@ func (w *world) published(what string, ids []string) {
 	w.t.Logf("%s: all stored after %s", what, time.Since(start).Round(100*time.Millisecond))
 }
 
+// heldOnce checks that every purchase was held, and at no moment twice.
+func (w *world) heldOnce(ids []string) {
+	w.t.Helper()
+	most := w.sim.MostHolds()
+	for _, id := range ids {
+		if most[id] != 1 {
+			w.t.Errorf("%s: %d holds were open at once, want 1", id, most[id])
+		}
+	}
+}
+
 // Three watchers share three hundred connections. One is killed while all
 // purchases change, and a fourth comes.
 func TestWatchersShareConnections(t *testing.T) {
@@ -216,6 +227,7 @@ func TestWatchersShareConnections(t *testing.T) {
 		w.move(id, envoysim.Verifying)
 	}
 	w.published("the last changes", ids)
+	w.heldOnce(ids)
 	for _, p := range f.live {
 		if code := p.stop(); code != 0 {
 			t.Errorf("exit code %d\n%s", code, p.out)

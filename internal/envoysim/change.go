@@ -30,6 +30,8 @@ type purchase struct {
 	attempt  string // the newest checkout attempt
 	guilty   []GuiltyRead
 	lastSeen map[*token]State
+	held     map[*token]int // holds open now
+	mostHeld int            // of one token
 }
 
 // skew makes one of the two reading tools show the revision before, until a time.
@@ -98,7 +100,7 @@ func (s *Sim) addLocked(u *user, p Purchase, life Life) *purchase {
 	c := &purchase{
 		prev: Purchase{Revision: -1}, owner: u, life: life, ledger: Entry{Status: LedgerNone, Since: now},
 		rng: rand.New(rand.NewPCG(s.opts.Seed, 2*n)), draws: rand.New(rand.NewPCG(s.opts.Seed, 2*n+1)),
-		lastSeen: map[*token]State{},
+		lastSeen: map[*token]State{}, held: map[*token]int{},
 	}
 	if p.Description != "" && life != LifeManual && chance(c.rng, s.opts.Quirks.DirtyText) {
 		p.Description += s.dirt(c)

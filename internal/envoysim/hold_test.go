@@ -125,6 +125,38 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// Holds are counted by purchase and token; one that follows another is not beside it.
+func TestMostHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{})
+		id, other := w.start(Spec{}), w.AddToken("asha", "origin:https://other.example.test")
+		unheld, err := w.Put("asha", Purchase{State: Completed, Rail: OTUCard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		together := func(tokens ...string) {
+			var all sync.WaitGroup
+			for _, token := range tokens {
+				all.Go(func() { w.callCtx(t.Context(), token, toolStatus, heldBody(id, 0, 9)) })
+			}
+			all.Wait()
+		}
+		together(w.token, other)
+		together(w.token)
+		if m := w.MostHolds(); m[id] != 1 || m[unheld] != 0 {
+			t.Errorf("one after the other: %v", m)
+		}
+		together(w.token, other, w.token, w.token)
+		together(w.token)
+		if m := w.MostHolds(); m[id] != 3 || len(m) != 1 {
+			t.Errorf("three together: %v", m)
+		}
+		if w.Holds() != 0 {
+			t.Errorf("%d holds are open", w.Holds())
+		}
+	})
+}
+
 func TestManyHoldsWakeTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Options{RequestsPerMinute: -1})

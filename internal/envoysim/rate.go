@@ -68,6 +68,30 @@ func (s *Sim) Requests() map[string]Counters {
 	return out
 }
 
+// countHoldLocked counts holds in (1) and out (-1).
+func (s *Sim) countHoldLocked(p *purchase, t *token, n int) {
+	s.holds += n
+	t.counts.Holds += n
+	if p.held[t] += n; p.held[t] == 0 {
+		delete(p.held, t)
+	}
+	p.mostHeld = max(p.mostHeld, p.held[t])
+}
+
+// MostHolds returns, per purchase that was ever held, how many holds about it were open at once with one token, at the
+// most. A hold is open until the Sim notices that its caller is gone.
+func (s *Sim) MostHolds() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]int{}
+	for _, p := range s.order {
+		if p.mostHeld > 0 {
+			out[p.now.ID] = p.mostHeld
+		}
+	}
+	return out
+}
+
 // Holds is the number of status reads that are being held now.
 func (s *Sim) Holds() int {
 	s.mu.Lock()

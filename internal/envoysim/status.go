@@ -94,11 +94,9 @@ func (s *Sim) getStatus(ctx context.Context, c *call) *reply {
 		defer s.mu.Unlock()
 		return s.statusLocked(c, p, shown, h, false)
 	}
-	s.holds++
-	c.tok.counts.Holds++
+	s.countHoldLocked(p, c.tok, 1)
 	held := s.waitLocked(ctx, p, h, lapse)
-	s.holds--
-	c.tok.counts.Holds--
+	s.countHoldLocked(p, c.tok, -1)
 	defer s.mu.Unlock()
 	if !held {
 		return nil
