@@ -254,6 +254,36 @@ func TestUnreadStandingIsNotOverwritten(t *testing.T) {
 	})
 }
 
+// What was learned while the store could not be read is laid over what it holds.
+func TestWhatWasLearnedWhileTheStoreWasAwayIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := alarmed(t)
+		w.store.trouble(errors.New("away"), errors.New("away"))
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.Subject == "pur_b" {
+				return errServer
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
+		w.stream.publish(event("pur_b", 1, events.SituationNeedsSupport))
+		pass(10 * time.Second)
+		w.store.trouble(nil, nil)
+		pass(15 * time.Second)
+		w.kill() // nothing more is written
+		pass(time.Millisecond)
+		a, b := w.store.get("pur_a"), w.store.get("pur_b")
+		if a.Alarms["unsettled"].Opened.IsZero() || a.Thread["ts"] != "pur_a-0-1-0" {
+			t.Errorf("the alarm that was told: %+v", a)
+		}
+		if b.Tries["pur_b-0-1-0"].Count != 2 {
+			t.Errorf("the tries that failed: %+v", b)
+		}
+		stop()
+	})
+}
+
 // What a slow receiver has in hand is not given to another meanwhile.
 func TestB27_SlowReceiverGetsEachOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

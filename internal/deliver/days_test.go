@@ -238,6 +238,28 @@ func TestNewestNotKnownIsTold(t *testing.T) {
 	})
 }
 
+// While the end of an alarm cannot be told nobody is reminded that it lasts.
+func TestNoReminderOfWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, route.Spec{Name: "unsettled", Match: "unsettled", Repeat: 10 * time.Second, Resolve: true})
+		fails := 2
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.ID == "pur_a-0-2-0" && fails > 0 {
+				fails--
+				return errServer
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationConfirming))
+		pass(15 * time.Second)
+		w.stream.publish(event("pur_a", 2, events.SituationDone)) // tried at once, after 5 s, after 35 s
+		pass(time.Minute)
+		stop()
+		wantKinds(t, w, sinks.KindOpen, sinks.KindRemind, sinks.KindResolve)
+	})
+}
+
 // The end that failed gave way to a newer event: that one tells it.
 func TestSupersededEndIsToldByTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -257,6 +279,31 @@ func TestSupersededEndIsToldByTheNext(t *testing.T) {
 		wantKinds(t, w, sinks.KindOpen, sinks.KindResolve)
 		if dead := w.graves.all(); len(dead) != 1 || dead[0].Reason != string(CauseSuperseded) {
 			t.Errorf("buried %+v", dead)
+		}
+	})
+}
+
+// An alarm that was due during an outage is told once it is over, and reminded of a
+// full interval after that.
+func TestReminderCountsFromWhatWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := alarmed(t)
+		begun := time.Now()
+		w.sink.answers(func(sinks.Notification) error {
+			if time.Since(begun) < 2*time.Hour {
+				return errDial
+			}
+			return nil
+		})
+		_, stop := w.run()
+		w.stream.publish(event("pur_a", 1, events.SituationNeedsSupport))
+		pass(2*time.Hour + 40*time.Minute)
+		stop()
+		wantKinds(t, w, sinks.KindOpen, sinks.KindRemind)
+		if told := w.sink.accepted; len(told) == 2 {
+			if d := told[1].at.Sub(told[0].at); d < 30*time.Minute || d > 31*time.Minute {
+				t.Errorf("reminded after %s", d)
+			}
 		}
 	})
 }

@@ -88,6 +88,27 @@ func TestReplayGoesOutInItsLaneWithItsOwnID(t *testing.T) {
 	})
 }
 
+// A newer event in hand makes an old letter needless, even where the stream cannot be
+// asked.
+func TestReplayToPeopleWhileNewerIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := rejecting(t, true)
+		w.o.Latest, w.o.MaxRate = nil, 0.1
+		l, stop := w.run()
+		pass(time.Second)
+		w.stream.publish(event(purA, 2, events.SituationWorking)) // waits for its turn
+		pass(time.Second)
+		if res := wish(t, l, Wish{Kind: WishReplay, Letter: w.letter(1)}); res.Status != WishRefused || res.Problem != notNewest {
+			t.Errorf("result %+v", res)
+		}
+		pass(time.Minute)
+		stop()
+		if got := w.sink.got(); !slices.Equal(got, []string{purA + "-0-2-0"}) {
+			t.Errorf("accepted %v", got)
+		}
+	})
+}
+
 // People are told the newest only, so an old letter is of no use to them.
 func TestReplayToPeopleOnlyWhileItIsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -211,6 +232,9 @@ func TestOperatorsTest(t *testing.T) {
 		stop()
 		if kinds := w.sink.kinds(); !slices.Equal(kinds, []sinks.Kind{sinks.KindTest, sinks.KindEvent}) {
 			t.Errorf("accepted %v", kinds)
+		}
+		if n := len(w.notices); n != 2 || w.notices[1].Kind != events.NoticeSinkResumed {
+			t.Errorf("notices %+v", w.notices)
 		}
 		first := w.sink.accepted[0].n
 		if !events.ValidEventID(first.Event.ID) || first.Event.ID == w.sink.tried()[1].n.Event.ID {
