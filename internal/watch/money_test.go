@@ -45,6 +45,7 @@ func TestProofOfNotCharged(t *testing.T) {
 	})
 }
 
+// A look that is older than the end of a purchase proves nothing about it.
 func TestOldLookProvesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()
@@ -214,6 +215,3 @@ func TestSettledPurchaseThatRevivesIsWatchedAgain(t *testing.T) {
 		}
 	})
 }
-
-// While an event is not stored its purchase is not read again, and the event is not lost.
-// Another owner that is ahead ends the term; what it published is not said again.

@@ -13,6 +13,7 @@ import (
 	"github.com/heraldbridge/herald/internal/events"
 )
 
+// token is a token source that a test changes.
 type token struct {
 	mu     sync.Mutex
 	bad    bool // Envoy does not take it
@@ -118,6 +119,7 @@ func TestUnauthenticated(t *testing.T) {
 	})
 }
 
+// Envoy limits failing authentications by address, so all connections of the process share one budget for them.
 func TestFailingAuthenticationsShareOneBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var fars []*far

@@ -96,7 +96,6 @@ func TestFirstContactIsABaseline(t *testing.T) {
 	})
 }
 
-// A change while nobody watched is told after the restart, whatever of the stores is left.
 // What was learned of a ready reply outlives a restart: the purchase is not held, and the day's notice is not said again.
 func TestReadyReplyIsRememberedOverARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -371,5 +370,3 @@ func TestDeadlineThatMovesIsNotOverdue(t *testing.T) {
 		b.wantStates(pid(1), "processing:revision")
 	})
 }
-
-// A look that is older than the end of a purchase proves nothing about it.

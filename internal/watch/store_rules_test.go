@@ -127,6 +127,7 @@ func TestWhatCannotBeFoundAgainIsShown(t *testing.T) {
 	})
 }
 
+// A change while nobody watched is told after the restart, whatever of the stores is left.
 func TestB32_RealChangesComeThrough(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()
@@ -148,6 +149,7 @@ func TestB32_RealChangesComeThrough(t *testing.T) {
 	})
 }
 
+// While an event is not stored its purchase is not read again, and the event is not lost.
 func TestNothingIsReadWhileAnEventIsNotStored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()
@@ -264,6 +266,7 @@ func TestLostLeaseStopsEverything(t *testing.T) {
 	})
 }
 
+// Another owner that is ahead ends the term; what it published is not said again.
 func TestNewerOwnerWins(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()

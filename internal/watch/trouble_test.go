@@ -110,8 +110,6 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// token is a token source that a test changes.
-// Envoy limits failing authentications by address, so all connections of the process share one budget for them.
 func TestNotFound(t *testing.T) {
 	t.Run("seen before: a notice after three replies, and never dropped", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
