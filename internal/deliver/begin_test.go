@@ -102,6 +102,20 @@ func TestStreamThatLostItsEnd(t *testing.T) {
 	})
 }
 
+// Records expire a month after their last write. Where nothing happens the sink's
+// own is written all the same, or it would be taken for a new sink.
+func TestIdleSinkIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, stop := w.run()
+		pass(40 * 24 * time.Hour)
+		if age := time.Since(w.store.get(sinkKey).LastTime); age > 25*time.Hour {
+			t.Errorf("last written %s ago", age)
+		}
+		stop()
+	})
+}
+
 // A beginning that fails is tried again.
 func TestBeginIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

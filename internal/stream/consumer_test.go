@@ -281,6 +281,17 @@ func TestConsumerDrainHandsBackInOrder(t *testing.T) {
 	if _, _, err := c.Next(t.Context()); !errors.Is(err, stream.ErrStopped) {
 		t.Errorf("after a drain: %v", err)
 	}
+	raw, err := b.JetStream().Consumer(t.Context(), events.StreamPurchases, "sink_orders")
+	must(t, err)
+	batch, err := raw.Fetch(7, jetstream.FetchMaxWait(10*time.Second)) // sooner than the ack wait
+	must(t, err)
+	var again []string
+	for msg := range batch.Messages() {
+		e, err := events.Decode(msg.Data())
+		must(t, err)
+		again = append(again, e.ID)
+	}
+	wantIDs(t, "at the server", again, all[1:])
 	start := time.Now()
 	wantIDs(t, "another owner", own(t, b.Consumer("orders"), stream.StartResume).take(7), all[1:])
 	if took := time.Since(start); took > 10*time.Second {

@@ -30,6 +30,24 @@ func TestHandedBackMessagesDoNotStopNewOnes(t *testing.T) {
 	wantIDs(t, "a new one", o.take(1), fresh)
 }
 
+// What is fetched ahead of its reader is bounded, by little where nothing is asked
+// for: a client's own measure is 500, which a stop would leave to the ack wait.
+func TestNoMoreIsFetchedThanIsAskedFor(t *testing.T) {
+	for inHand, most := range map[int]int{0: 2, 16: 16} {
+		b := openURL(t, natstest.Start(t).URL())
+		feed(t, b, 0, 100)
+		c := b.Consumer("orders")
+		c.InHand = inHand
+		own(t, c, stream.StartResume).next()
+		raw, err := b.JetStream().Consumer(t.Context(), events.StreamPurchases, "sink_orders")
+		must(t, err)
+		// One is with the reader; another may be asked for in its place.
+		if n := raw.CachedInfo().NumAckPending; n < 1 || n > most+1 {
+			t.Errorf("%d are out where %d may be in hand", n, most)
+		}
+	}
+}
+
 // What leaves the stream takes its delay with it: it does not come again, and
 // others do not wait for it.
 func TestRemovedMessageTakesItsDelayWithIt(t *testing.T) {
