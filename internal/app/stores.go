@@ -18,7 +18,7 @@ import (
 // state is the union of what the loops keep; both stores of dedupe have it.
 type state interface {
 	Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool, error)
-	Advance(ctx context.Context, purchaseID string, c events.Cursor) error
+	Advance(ctx context.Context, cursors map[string]events.Cursor) error
 	WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error)
 	PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error
 	Standings(ctx context.Context, sink string, purchases []string) (map[string]events.Standing, error)

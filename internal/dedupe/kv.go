@@ -120,19 +120,24 @@ func (k *KV) Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool
 	return c, found, k.metrics.done(opCursor, err)
 }
 
-// Advance stores the position of a purchase. One that is further stays, without
+// Advance stores the positions of purchases, by their ids. One that is further stays, without
 // an error.
-func (k *KV) Advance(ctx context.Context, purchaseID string, c events.Cursor) error {
-	data, err := encode(c)
-	if err == nil {
-		err = checkNames(purchaseID)
+func (k *KV) Advance(ctx context.Context, cursors map[string]events.Cursor) error {
+	for id, c := range cursors {
+		data, err := encode(c)
+		if err == nil {
+			err = checkNames(id)
+		}
+		if err == nil {
+			err = k.do(ctx, func(kv, _ jetstream.KeyValue) error {
+				return advance(ctx, kv, "cursor."+id, c, data)
+			})
+		}
+		if err := k.metrics.done(opAdvance, err); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = k.do(ctx, func(kv, _ jetstream.KeyValue) error {
-			return advance(ctx, kv, "cursor."+purchaseID, c, data)
-		})
-	}
-	return k.metrics.done(opAdvance, err)
+	return nil
 }
 
 // advance compares and swaps until it has won or a further cursor is there.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/dedupe/dedupetest"
+	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/redistest"
 )
 
@@ -35,7 +36,7 @@ func TestB30_ReadOnlyAnswersDropTheConnections(t *testing.T) {
 	var warm sync.WaitGroup // several connections of the pool
 	for i := range 8 {
 		warm.Go(func() {
-			if err := store.Advance(t.Context(), purchaseID(i), dedupetest.CursorAt(0, 1, 0, 1)); err != nil {
+			if err := store.Advance(t.Context(), map[string]events.Cursor{purchaseID(i): dedupetest.CursorAt(0, 1, 0, 1)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -48,7 +49,7 @@ func TestB30_ReadOnlyAnswersDropTheConnections(t *testing.T) {
 	proxy.point(second.Port())
 	for i := range 20 {
 		eventually(t, "a write on the new primary", func() bool {
-			return store.Advance(t.Context(), purchaseID(i), dedupetest.CursorAt(0, 2, 0, 2)) == nil
+			return store.Advance(t.Context(), map[string]events.Cursor{purchaseID(i): dedupetest.CursorAt(0, 2, 0, 2)}) == nil
 		})
 	}
 	onSecond := openRedis(t, second.URL(), nil)
@@ -89,10 +90,10 @@ func TestB31_OutOfReachIsNotAlreadySeen(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = store.Close() })
-			must(t, store.Advance(t.Context(), purchaseID(1), dedupetest.CursorAt(0, 1, 0, 1)))
+			must(t, store.Advance(t.Context(), map[string]events.Cursor{purchaseID(1): dedupetest.CursorAt(0, 1, 0, 1)}))
 
 			tc.worsen(t, srv)
-			if err := store.Advance(t.Context(), purchaseID(1), dedupetest.CursorAt(0, 2, 0, 2)); err == nil {
+			if err := store.Advance(t.Context(), map[string]events.Cursor{purchaseID(1): dedupetest.CursorAt(0, 2, 0, 2)}); err == nil {
 				t.Error("a write in trouble says that it is done")
 			}
 			c, found, err := store.Cursor(t.Context(), purchaseID(1))
@@ -108,7 +109,7 @@ func TestB31_OutOfReachIsNotAlreadySeen(t *testing.T) {
 
 			tc.mend(t, srv)
 			eventually(t, "a write after the trouble", func() bool {
-				return store.Advance(t.Context(), purchaseID(1), dedupetest.CursorAt(0, 3, 0, 3)) == nil
+				return store.Advance(t.Context(), map[string]events.Cursor{purchaseID(1): dedupetest.CursorAt(0, 3, 0, 3)}) == nil
 			})
 			if c, found, err := store.Cursor(t.Context(), purchaseID(1)); err != nil || !found || c.Revision != 3 {
 				t.Errorf("after the trouble: %+v, %v, %v", c, found, err)
@@ -214,7 +215,7 @@ func TestRedisPrefixesKeepApart(t *testing.T) {
 		return r
 	}
 	a, b := open(t.Name()+"-a"), open(t.Name()+"-b")
-	must(t, a.Advance(t.Context(), purchaseID(1), dedupetest.CursorAt(0, 1, 0, 1)))
+	must(t, a.Advance(t.Context(), map[string]events.Cursor{purchaseID(1): dedupetest.CursorAt(0, 1, 0, 1)}))
 	if _, found, err := b.Cursor(t.Context(), purchaseID(1)); err != nil || found {
 		t.Errorf("another prefix sees it: %v, %v", found, err)
 	}

@@ -55,20 +55,40 @@ func (r *Redis) Cursor(ctx context.Context, purchaseID string) (events.Cursor, b
 	return c, err == nil, r.metrics.done(opCursor, err)
 }
 
-// Advance stores the position of a purchase. One that is further stays, without
-// an error.
-func (r *Redis) Advance(ctx context.Context, purchaseID string, c events.Cursor) error {
-	data, err := encode(c)
-	if err == nil {
-		err = checkNames(purchaseID)
+// Advance stores the positions of purchases, by their ids, in one trip. One that
+// is further stays, without an error. After an error each may be stored or not.
+func (r *Redis) Advance(ctx context.Context, cursors map[string]events.Cursor) error {
+	records := make(map[string]string, len(cursors))
+	for id, c := range cursors {
+		data, err := encode(c)
+		if err == nil {
+			err = checkNames(id)
+		}
+		if err != nil {
+			return r.metrics.done(opAdvance, err)
+		}
+		records[r.key(id, "cursor")] = order(c) + string(data)
 	}
-	if err == nil {
-		err = r.do(func(cl *redis.Client) error {
-			return redis.NewScript(advanceScript).Run(ctx, cl, []string{r.key(purchaseID, "cursor")},
-				order(c)+string(data), Life.Milliseconds()).Err()
-		})
-	}
-	return r.metrics.done(opAdvance, err)
+	script := redis.NewScript(advanceScript)
+	return r.metrics.done(opAdvance, r.do(func(cl *redis.Client) error {
+		err := advanceAll(ctx, cl, records, script.EvalSha)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") { // the server is new, or was emptied
+			err = advanceAll(ctx, cl, records, script.Eval)
+		}
+		return err
+	}))
+}
+
+type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
+
+func advanceAll(ctx context.Context, cl *redis.Client, records map[string]string, run eval) error {
+	_, err := cl.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for key, record := range records {
+			run(ctx, p, []string{key}, record, Life.Milliseconds())
+		}
+		return nil
+	})
+	return err
 }
 
 // WatchSet is what a connection watches; false when none is stored.

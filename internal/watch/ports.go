@@ -22,8 +22,9 @@ type Publisher interface {
 type Cursors interface {
 	// Cursor reports false when nothing is known. An error means that it cannot be known now.
 	Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool, error)
-	// Advance never moves a cursor backward.
-	Advance(ctx context.Context, purchaseID string, c events.Cursor) error
+	// Advance stores the cursors of purchases, by their ids, and never moves one backward. After an error each may be
+	// stored or not.
+	Advance(ctx context.Context, cursors map[string]events.Cursor) error
 }
 
 // Sets remember what each connection watches.

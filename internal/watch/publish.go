@@ -203,18 +203,27 @@ func (w *writer) troubled() bool {
 	return w.trouble
 }
 
+// What is written may wait for more of its kind: a trip to the store costs about as much as the reading that it is about.
+const (
+	writerLinger = 100 * time.Millisecond
+	lastTrip     = 2 * time.Second // for what waits at the end
+)
+
 func (w *writer) run(ctx context.Context) {
 	delays := backoff.Policy{Base: time.Second, Max: 15 * time.Second}
 	for fails := 0; ; {
 		select {
 		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTrip)
+			defer cancel()
+			_ = w.flushCursors(last) // the stream has all of it; a set is for the next owner to write
 			w.answer(ctx.Err())
 			return
 		case <-w.wake:
 		}
+		pause(ctx, writerLinger)
 		for ctx.Err() == nil {
-			err := w.flush(ctx)
-			if err == nil {
+			if w.flush(ctx) == nil {
 				fails = 0
 				break
 			}
@@ -226,51 +235,64 @@ func (w *writer) run(ctx context.Context) {
 
 // flush writes all that waits. What fails stays, unless something newer has come.
 func (w *writer) flush(ctx context.Context) error {
-	w.mu.Lock()
-	cursors, set, done := w.cursors, w.set, w.done
-	w.cursors, w.set, w.done = map[string]events.Cursor{}, nil, nil
-	w.mu.Unlock()
-	limited, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	var failed error
-	if set != nil {
-		if failed = w.w.sets.PutWatchSet(limited, w.connection, *set); failed != nil {
-			w.w.metrics.storeErrors.WithLabelValues("set").Inc()
-			w.mu.Lock()
-			if w.set == nil {
-				w.set = set
-			}
-			w.mu.Unlock()
-		}
-		for _, f := range done {
-			f(failed)
-		}
-		w.mu.Lock()
-		w.writing = false
-		w.mu.Unlock()
-		w.seat.ping()
-	}
-	for id, c := range cursors {
-		err := failed
-		if err == nil {
-			err = w.w.cursors.Advance(limited, id, c)
-		}
-		if err != nil {
-			if failed == nil {
-				w.w.metrics.storeErrors.WithLabelValues("cursor").Inc()
-				failed = err
-			}
-			w.mu.Lock()
-			if _, newer := w.cursors[id]; !newer {
-				w.cursors[id] = c
-			}
-			w.mu.Unlock()
-		}
+	err := w.flushSet(ctx)
+	if err == nil { // else the store is in trouble
+		err = w.flushCursors(ctx)
 	}
 	w.mu.Lock()
-	w.trouble = failed != nil
+	defer w.mu.Unlock()
+	w.trouble = err != nil
+	return err
+}
+
+func (w *writer) flushSet(ctx context.Context) error {
+	w.mu.Lock()
+	set, done := w.set, w.done
+	w.set, w.done = nil, nil
 	w.mu.Unlock()
-	return failed
+	if set == nil {
+		return nil
+	}
+	err := w.w.sets.PutWatchSet(ctx, w.connection, *set)
+	for _, f := range done {
+		f(err)
+	}
+	w.mu.Lock()
+	if err != nil && w.set == nil {
+		w.set = set
+	}
+	w.writing = false
+	w.mu.Unlock()
+	if err != nil {
+		w.w.metrics.storeErrors.WithLabelValues("set").Inc()
+	}
+	w.seat.ping()
+	return err
+}
+
+func (w *writer) flushCursors(ctx context.Context) error {
+	w.mu.Lock()
+	cursors := w.cursors
+	w.cursors = map[string]events.Cursor{}
+	w.mu.Unlock()
+	if len(cursors) == 0 {
+		return nil
+	}
+	err := w.w.cursors.Advance(ctx, cursors)
+	if err == nil {
+		return nil
+	}
+	w.w.metrics.storeErrors.WithLabelValues("cursor").Inc()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, c := range cursors {
+		if _, newer := w.cursors[id]; !newer {
+			w.cursors[id] = c
+		}
+	}
+	return err
 }
 
 // answer tells those who wait that nothing more will be written.

@@ -138,19 +138,25 @@ func (s *store) Cursor(_ context.Context, id string) (events.Cursor, bool, error
 	return c, ok, nil
 }
 
-func (s *store) Advance(_ context.Context, id string, c events.Cursor) error {
+func (s *store) Advance(_ context.Context, cursors map[string]events.Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noState {
 		return errAway
 	}
+	for id, c := range cursors {
+		s.advance(id, c)
+	}
+	return nil
+}
+
+func (s *store) advance(id string, c events.Cursor) {
 	if c.Sequence == 0 || c.Sequence > uint64(len(s.stored)) || events.Compare(s.stored[c.Sequence-1].Position(), c.Position) < 0 {
 		panic("a cursor ran ahead of what is stored")
 	}
 	if old, ok := s.cursors[id]; !ok || events.Compare(old.Position, c.Position) <= 0 {
 		s.cursors[id] = c
 	}
-	return nil
 }
 
 func (s *store) WatchSet(_ context.Context, name string) (events.WatchSet, bool, error) {

@@ -17,7 +17,7 @@ import (
 // Store is what a state store offers to watchers and notifiers.
 type Store interface {
 	Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool, error)
-	Advance(ctx context.Context, purchaseID string, c events.Cursor) error
+	Advance(ctx context.Context, cursors map[string]events.Cursor) error
 	WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error)
 	PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error
 	Standings(ctx context.Context, sink string, purchases []string) (map[string]events.Standing, error)
@@ -87,7 +87,7 @@ func testCursor(t *testing.T, s Subject) {
 		t.Fatalf("nothing stored: found %v, error %v", found, err)
 	}
 	want := CursorAt(0, 9007199254740993, 2, 18446744073709551615)
-	must(t, s.Store.Advance(t.Context(), purchase, want))
+	must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: want}))
 	for name, store := range map[string]Store{"same": s.Store, "another": s.Again()} {
 		got, found, err := store.Cursor(t.Context(), purchase)
 		if err != nil || !found || got != want {
@@ -119,7 +119,7 @@ func testNeverBackward(t *testing.T, s Subject) {
 	}
 	var want events.Cursor
 	for _, st := range steps {
-		must(t, s.Store.Advance(t.Context(), purchase, st.c))
+		must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: st.c}))
 		if st.stored {
 			want = st.c
 		}
@@ -130,9 +130,17 @@ func testNeverBackward(t *testing.T, s Subject) {
 	}
 	same := want
 	same.OverdueFor = "changed"
-	must(t, s.Store.Advance(t.Context(), purchase, same))
+	must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: same}))
 	if got, _, err := s.Store.Cursor(t.Context(), purchase); err != nil || got != same {
 		t.Errorf("the same position with other facts: got %+v, %v", got, err)
+	}
+	// Of several in one trip each is judged by itself.
+	other, first := purchase+"-other", CursorAt(0, 1, 0, 1)
+	must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: first, other: first}))
+	for id, want := range map[string]events.Cursor{purchase: same, other: first} {
+		if got, found, err := s.Store.Cursor(t.Context(), id); err != nil || !found || got != want {
+			t.Errorf("%s, in one trip: got %+v, %v, %v, want %+v", id, got, found, err, want)
+		}
 	}
 }
 
@@ -144,7 +152,7 @@ func testConcurrent(t *testing.T, s Subject) {
 		group.Go(func() {
 			for i := range each {
 				revision := int64(i*writers + w)
-				if err := store.Advance(t.Context(), purchase, CursorAt(0, revision, 0, uint64(revision))); err != nil {
+				if err := store.Advance(t.Context(), map[string]events.Cursor{purchase: CursorAt(0, revision, 0, uint64(revision))}); err != nil {
 					t.Errorf("advance: %v", err)
 				}
 			}
@@ -283,8 +291,8 @@ func wantSilences(t *testing.T, store Store, want ...events.Silence) {
 }
 
 func testExpiry(t *testing.T, s Subject) {
-	must(t, s.Store.Advance(t.Context(), purchase, CursorAt(0, 1, 0, 1)))
-	must(t, s.Store.Advance(t.Context(), purchase, CursorAt(0, 2, 0, 2))) // a second write must not lose it
+	must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: CursorAt(0, 1, 0, 1)}))
+	must(t, s.Store.Advance(t.Context(), map[string]events.Cursor{purchase: CursorAt(0, 2, 0, 2)})) // a second write must not lose it
 	must(t, s.Store.PutWatchSet(t.Context(), "host-a", events.WatchSet{}))
 	must(t, s.Store.PutStandings(t.Context(), "orders", map[string]events.Standing{purchase: standingAt(1)}))
 	lives := s.Lives()
@@ -303,7 +311,7 @@ func testNames(t *testing.T, s Subject) {
 		if _, found, err := s.Store.Cursor(t.Context(), name); err == nil || found {
 			t.Errorf("cursor of %q is not refused", name)
 		}
-		if err := s.Store.Advance(t.Context(), name, CursorAt(0, 1, 0, 1)); err == nil {
+		if err := s.Store.Advance(t.Context(), map[string]events.Cursor{name: CursorAt(0, 1, 0, 1)}); err == nil {
 			t.Errorf("advance of %q is not refused", name)
 		}
 		if err := s.Store.PutWatchSet(t.Context(), name, events.WatchSet{}); err == nil {
@@ -332,7 +340,7 @@ func testStopped(t *testing.T, s Subject) {
 	s.Stop()
 	wantErrors(t, s.Store, "stopped")
 	ctx := t.Context()
-	if err := s.Store.Advance(ctx, purchase, CursorAt(0, 5, 0, 5)); err == nil {
+	if err := s.Store.Advance(ctx, map[string]events.Cursor{purchase: CursorAt(0, 5, 0, 5)}); err == nil {
 		t.Error("stopped: advance says that it is done")
 	}
 	if err := s.Store.PutWatchSet(ctx, "host-a", events.WatchSet{}); err == nil {
@@ -348,7 +356,7 @@ func testStopped(t *testing.T, s Subject) {
 
 func fill(t *testing.T, store Store) {
 	t.Helper()
-	must(t, store.Advance(t.Context(), purchase, CursorAt(0, 1, 0, 1)))
+	must(t, store.Advance(t.Context(), map[string]events.Cursor{purchase: CursorAt(0, 1, 0, 1)}))
 	must(t, store.PutWatchSet(t.Context(), "host-a", events.WatchSet{Baselined: true}))
 	must(t, store.PutStandings(t.Context(), "orders", map[string]events.Standing{purchase: standingAt(1)}))
 	must(t, store.PutSilence(t.Context(), events.Silence{ID: "s", Until: time.Now().Add(time.Hour)}))
