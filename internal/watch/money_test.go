@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,65 @@ func TestSupersededChainIsFollowed(t *testing.T) {
 		}
 		if refs := b.store.set("host-a").Refs; len(refs) != 0 {
 			t.Errorf("still watched: %+v", refs)
+		}
+	})
+}
+
+// What was proven once is not doubted when the account cannot be read later.
+func TestProofIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		f.put(card(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "failed" })
+		b.pass(5 * time.Minute)
+		list := b.store.purchases(pid(1))
+		if last := list[len(list)-1].Purchase; last.Situation != events.SituationStopped || last.Money != events.MoneyNotCharged {
+			t.Errorf("it ended as %s, %s", last.Situation, last.Money)
+		}
+		b.stop()
+		f.with(func() { f.heldMny = &envoy.HeldPurchases{} })
+		b.restart(f)
+		defer b.stop()
+		b.pass(time.Minute)
+		f.forgetCalls()
+		if err := b.w.Register(t.Context(), "host-a", pid(1)); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(10 * time.Minute)
+		if len(f.made(envoy.ToolStatus)) == 0 {
+			t.Error("it was not read again, so this test shows nothing")
+		}
+		if n := len(b.store.purchases(pid(1))); n != len(list) {
+			t.Errorf("%d events more", n-len(list))
+		}
+	})
+}
+
+// A successor that does not name its predecessor belongs to the chain all the same, and what a host registered goes on to it.
+func TestSuccessorTakesAfterItsPredecessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		if err := b.w.Register(t.Context(), "host-a", pid(1)); err != nil {
+			t.Fatal(err)
+		}
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Chain.SupersededBy = "superseded", ptr(pid(2)) })
+		f.put(operated(2, events.StateProcessing))
+		b.pass(5 * time.Minute)
+		b.wantStates(pid(2), "processing:revision")
+		if root := b.store.purchases(pid(2))[0].Purchase.ChainRoot; root != pid(1) {
+			t.Errorf("the root of the chain is %s", root)
+		}
+		refs := b.store.set("host-a").Refs
+		if i := slices.IndexFunc(refs, func(r events.WatchRef) bool { return r.PurchaseID == pid(2) }); i < 0 || !refs[i].Registered {
+			t.Errorf("what was registered does not go on: %+v", refs)
 		}
 	})
 }

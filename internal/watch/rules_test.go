@@ -219,19 +219,25 @@ func TestReadyReplyIsStrippedCountedAndToldOnce(t *testing.T) {
 func TestHoldEndsWhenALookForbidsIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()
-		b := start(t, f)
+		b := start(t, f, func(o *Options) { o.Policy.DiscoverEvery = 10 * time.Second })
 		defer b.stop()
 		b.pass(30 * time.Second)
 		f.put(card(1, events.StateWaitingForUser))
 		b.pass(70 * time.Second)
+		for from := len(f.made(envoy.ToolStatus)); len(f.made(envoy.ToolStatus)) == from; {
+			b.pass(time.Second) // until a new hold begins, which lasts for half a minute at least
+		}
 		f.mu.Lock()
 		p := *f.byID[pid(1)]
 		p.Revision, p.State = 2, "processing"
 		f.byID[pid(1)] = &p // without waking holds: the replica they hang on lags
 		f.mu.Unlock()
-		b.pass(61 * time.Second)
+		b.pass(12 * time.Second)
 		if h := b.w.Status()[0].Holds; h != 0 {
 			t.Errorf("%d holds are open in a look cell", h)
+		}
+		if n := counter(t, b.w.metrics.calls.WithLabelValues("get_purchase_status", "cancelled")); n != 1 {
+			t.Errorf("%v holds were ended by us, want 1", n)
 		}
 		b.wantStates(pid(1), "waiting_for_user:revision processing:revision")
 	})

@@ -42,6 +42,59 @@ func TestLaggingReplyTakesNothingBack(t *testing.T) {
 	})
 }
 
+// Two lower replies are no restored side, however far apart, and neither are many within a minute, or two of each of two
+// tools.
+func TestFewLowerRepliesAreNoReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		replies float64
+		early   time.Duration // of holds
+		apart   time.Duration // Envoy asks for it after the first
+		looks   bool          // looks are lower too
+	}{
+		"two, minutes apart":   {replies: 2, apart: 2 * time.Minute},
+		"many within a minute": {replies: 6, early: time.Second},
+		"two of each of two":   {replies: 4, looks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFar()
+				b := start(t, f, func(o *Options) { o.Policy.DiscoverEvery = 50 * time.Second })
+				defer b.stop()
+				b.pass(30 * time.Second)
+				p := operated(1, events.StateVerifying)
+				p.Revision = 7
+				f.put(p)
+				b.pass(2 * time.Minute)
+				told := f.byID[pid(1)]
+				lagging := *told
+				lagging.Revision, lagging.State = 6, "processing"
+				refused := c.apart == 0
+				f.with(func() {
+					f.early, f.byID[pid(1)] = c.early, &lagging
+					if !c.looks {
+						f.active = ""
+					}
+					f.onStatus = func(int, envoy.StatusRequest) error {
+						if refused || counter(t, b.w.metrics.lower) == 0 {
+							return nil
+						}
+						refused = true
+						return refusal(envoy.CodeUnavailable, true, c.apart)
+					}
+				})
+				for i := 0; counter(t, b.w.metrics.lower) < c.replies; i++ {
+					if b.pass(time.Second); i > 600 {
+						t.Fatalf("%v lower replies", counter(t, b.w.metrics.lower))
+					}
+				}
+				f.with(func() { f.byID[pid(1)], f.early = told, 0 })
+				b.pass(10 * time.Minute)
+				b.wantStates(pid(1), "verifying:revision")
+			})
+		})
+	}
+}
+
 // silent holds calls until they are given up, and notes when they would have been.
 type silent struct {
 	*far
