@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/heraldbridge/herald/internal/app"
 	"github.com/heraldbridge/herald/internal/envoysim"
@@ -223,4 +224,30 @@ func TestB41_LabelsStayBounded(t *testing.T) {
 			t.Errorf("/metrics holds %q", word)
 		}
 	}
+}
+
+// TestHistogramsComeInBothForms looks at every histogram of a process that has watched and delivered.
+func TestHistogramsComeInBothForms(t *testing.T) {
+	c := newCrowd(t, 2, 2)
+	eventually(t, "something is delivered", func() bool { return len(c.orders.Received()) > 0 })
+	seen := 0
+	eventually(t, "what watching and delivering took is counted", func() bool {
+		families, err := c.app.Registry().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = 0
+		for _, f := range families {
+			if !strings.HasPrefix(f.GetName(), "herald_") || f.GetType() != dto.MetricType_HISTOGRAM {
+				continue
+			}
+			seen++
+			for _, m := range f.GetMetric() {
+				if h := m.GetHistogram(); len(h.GetBucket()) == 0 || h.GetZeroThreshold() == 0 {
+					t.Errorf("%s: %d classic buckets, native zero threshold %g", f.GetName(), len(h.GetBucket()), h.GetZeroThreshold())
+				}
+			}
+		}
+		return seen >= 2
+	})
 }
