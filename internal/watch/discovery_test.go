@@ -60,6 +60,30 @@ func TestMoreThanTwentyPurchases(t *testing.T) {
 	})
 }
 
+// As long as no look says whose purchases are this connection's, what only a list shows may be another host's: it is not read.
+func TestNothingIsReadBeforeItIsKnownWhoseItIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		p := operated(1, events.StateFailed)
+		p.Agent.AgentID = "agent-of-others"
+		f.put(p)
+		mine := operated(2, events.StateFailed)
+		mine.Money.Status = "refund_pending"
+		f.put(mine)
+		f.onLook = func(int) error { return refusal(envoy.CodeUnavailable, false, 0) }
+		b := start(t, f)
+		defer b.stop()
+		b.pass(6 * time.Minute)
+		if n := len(f.made(envoy.ToolStatus)); n != 0 {
+			t.Errorf("%d reads before a look", n)
+		}
+		f.with(func() { f.onLook = nil })
+		b.pass(15 * time.Minute)
+		b.wantStates(pid(1), "")
+		b.wantStates(pid(2), "failed:baseline")
+	})
+}
+
 // A list that lags shows states that are over: no event comes from it, and nothing is read because of it twice.
 func TestLaggingListSaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -249,6 +249,25 @@ func TestSuccessorTakesAfterItsPredecessor(t *testing.T) {
 	})
 }
 
+// One that revives beside the active purchase is shown by the list alone.
+func TestSettledPurchaseThatRevivesBesideAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := start(t, f)
+		defer b.stop()
+		b.pass(30 * time.Second)
+		f.put(operated(1, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State, p.Money.Status = "completed", "debited" })
+		b.pass(2 * time.Minute)
+		f.put(operated(2, events.StateProcessing))
+		b.pass(2 * time.Minute)
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.pass(10 * time.Minute)
+		b.wantStates(pid(1), "processing:revision completed:revision verifying:revision")
+	})
+}
+
 func TestSettledPurchaseThatRevivesIsWatchedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFar()
