@@ -59,7 +59,6 @@ func (t *term) listedAll(ctx context.Context, asked time.Time, l *envoy.List, no
 func (t *term) listed(ctx context.Context, asked time.Time, item envoy.ListItem, server, now time.Time) {
 	state := events.State(item.State)
 	if p, ok := t.byID[item.PurchaseID]; ok {
-		p.probe = p.probe && ended(state)
 		p.listSays(state, asked, now)
 		return
 	}

@@ -196,23 +196,4 @@ func (t *term) greeted(now time.Time) {
 	}
 	t.memory.baselined = true
 	t.saveSet(now, nil)
-	t.meet(now)
-}
-
-// meetFor is how long first contact counts as under way at the most.
-const meetFor = 15 * time.Minute
-
-// meet ends what a restart would begin anew: while a purchase that first contact found waits to be told or passed over,
-// another process could not know that it is old.
-func (t *term) meet(now time.Time) {
-	if t.memory.met || !t.memory.baselined {
-		return
-	}
-	for _, p := range t.byID {
-		if p.baseline && !p.known && now.Sub(t.began) < meetFor {
-			return
-		}
-	}
-	t.memory.met = true
-	t.saveSet(now, nil)
 }

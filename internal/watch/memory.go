@@ -15,8 +15,7 @@ import (
 // memory is what a term remembers about purchases that it does not follow, and what of all this outlives it.
 type memory struct {
 	loaded    bool // the stored set is known
-	baselined bool // first contact is over: what is found from now on is news
-	met       bool // and what it found is told, or not worth telling
+	baselined bool // first contact is over
 	registers bool // the host registers its purchases
 	saved     time.Time
 	dirty     bool          // the stored set is not what is known
@@ -89,7 +88,6 @@ func (t *term) salvage(ctx context.Context) (events.WatchSet, error) {
 func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, now time.Time) {
 	t.memory.loaded = true
 	t.memory.baselined = t.memory.baselined || set.Baselined
-	t.memory.met = t.memory.met || set.Baselined
 	t.agentID = cmp.Or(t.agentID, set.Agent)
 	t.sense.readyDay = later(t.sense.readyDay, set.ReadyTold)
 	for _, r := range set.Refs {
@@ -100,8 +98,6 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 			p := t.track(ctx, r.PurchaseID, now)
 			p.registered, p.seen = p.registered || r.Registered, p.seen || r.Seen
 			p.keyHash, p.ours = r.KeyHash, true
-			p.baseline = p.baseline || !set.Baselined && !r.Registered
-			p.probe = p.probe || p.baseline && !r.Seen && p.listState == "" // until a list shows that it has not ended
 			p.onlyLook = p.onlyLook || r.OnlyLook
 			p.ref = earlier(r.Since, now)
 			t.memory.registers = t.memory.registers || r.Registered
@@ -146,7 +142,7 @@ func (t *term) flushSet(now time.Time) time.Time {
 
 // set is what outlives the term.
 func (t *term) set() events.WatchSet {
-	set := events.WatchSet{Baselined: t.memory.met, Agent: t.agentID, ReadyTold: t.sense.readyDay}
+	set := events.WatchSet{Baselined: t.memory.baselined, Agent: t.agentID, ReadyTold: t.sense.readyDay}
 	for id, p := range t.byID {
 		set.Refs = append(set.Refs, events.WatchRef{
 			PurchaseID: id, KeyHash: p.keyHash, Registered: p.registered, Seen: p.seen, Since: p.ref,

@@ -64,7 +64,6 @@ func (t *term) tick(ctx context.Context, now time.Time) {
 		t.checkToken(ctx, nil, now)
 	}
 	t.count(now)
-	t.meet(now)
 	for _, p := range t.byID {
 		t.expire(ctx, p, now)
 		t.stillDue(ctx, p, now)
