@@ -74,7 +74,14 @@ func walk(t *testing.T, seed uint64, reached map[string]bool) guilt {
 	w := newWorld(t, envoysim.Options{Seed: seed, Speed: 1, Quirks: envoysim.DefaultQuirks(), AuthFailuresPerMinute: -1}, []string{"asha", "asha", "ravi"})
 	defer w.quit()
 	lies := w.watchForLies()
-	w.pass(30 * time.Second) // first contact
+	w.pass(30 * time.Second)
+	for i := range w.tokens { // what comes and goes before first contact is over is nobody's news
+		for tries := 0; !w.store.set(fmt.Sprint("host-", i)).Baselined; tries++ {
+			if w.pass(10 * time.Second); tries > 60 {
+				t.Fatal("first contact does not end")
+			}
+		}
+	}
 	for _, token := range w.tokens {
 		if err := w.sim.AddAgent(envoysim.Agent{Token: token, Every: 90 * time.Second, Purchases: 25}); err != nil {
 			t.Fatal(err)
