@@ -65,6 +65,9 @@ func TestPageShowsPurchasesAndChanges(t *testing.T) {
 
 func TestPageRepairs(t *testing.T) {
 	w := served()
+	second := w.Letters[0]
+	second.EventID, second.Buried = events.EventID(events.Samples()[3].Subject, events.Position{Revision: 1}), second.Buried.Add(-time.Hour)
+	w.Letters = append(w.Letters, second)
 	b := browse(t, console.Handler(w.Options()), 1200, 800)
 	for _, view := range []string{"sinks", "connections", "dead", "silences"} {
 		b.do(chromedp.Click(css(`nav a[href="#/` + view + `"]`)))
@@ -104,8 +107,15 @@ func TestPageRepairs(t *testing.T) {
 	b.until(`document.querySelector("dialog[open]")`)
 	press("Cancel")
 	b.until(`!document.querySelector("dialog")`)
-	if len(w.Letters) != 1 {
-		t.Fatal("the letter was dropped")
+	if n := value[int](b, `document.querySelectorAll("main .card").length`); n != 2 {
+		t.Fatalf("%d letters are left of two", n)
+	}
+	press("Drop") // the last one
+	b.until(`document.querySelector("dialog[open]")`)
+	press("Drop") // yes
+	b.until(`document.querySelectorAll("main .card").length === 1 && !document.querySelector("dialog")`)
+	if left := value[string](b, `document.querySelector("main .card").getAttribute("aria-label")`); strings.Contains(left, second.EventID) {
+		t.Errorf("the wrong one was dropped: %s is left", left)
 	}
 	press("Replay")
 	b.until(`document.querySelector("main").innerText.includes("No dead letter rests")`)
