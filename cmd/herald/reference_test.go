@@ -53,6 +53,9 @@ func reference() []byte {
 	b.WriteString(referenceHead)
 	for _, c := range programs() {
 		use := c.CommandPath() + strings.TrimPrefix(c.Use, c.Name())
+		if !strings.Contains(use, "(") { // a choice is shown whole; else the table has the flags
+			use, _, _ = strings.Cut(use, " --")
+		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", c.CommandPath(), c.Short)
 		if c.Long != "" {
 			fmt.Fprintf(&b, "%s\n\n", c.Long)
