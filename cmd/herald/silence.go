@@ -22,7 +22,7 @@ func silenceAddCommand() *cobra.Command {
 	var q console.SilenceRequest
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use:   "add --match CEL --for DURATION --why TEXT",
+		Use:   "add --match CEL --for 2h --why TEXT",
 		Short: "Postpone alarms about matching events; a plain webhook is never held back",
 		Example: "  herald silence add --match 'connection == \"host-a\"' --for 2h --why 'host-a moves to new hardware'\n" +
 			"  herald silence add --match 'merchant.name == \"Example Store\"' --for 24h --why 'the shop is down'",

@@ -218,7 +218,7 @@ func (a *App) loops(ctx context.Context, st *stores) ([]loop, error) {
 		}})
 	}
 	loops = append(loops, loop{"health", func(ctx context.Context) error { return a.watchHealth(ctx, st, w) }})
-	silences := newSilences(st.state)
+	silences := newSilences(ctx, st.state)
 	first, err := a.buildLoops(ctx, a.wiring(), st, silences.current)
 	if err != nil {
 		return nil, err

@@ -144,23 +144,32 @@ type silences struct {
 	now   atomic.Pointer[[]events.Silence]
 }
 
-func newSilences(s state) *silences {
+// newSilences reads them once, so that the first alarm after a start finds them.
+func newSilences(ctx context.Context, s state) *silences {
 	out := &silences{state: s}
 	out.now.Store(&[]events.Silence{})
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	out.read(ctx)
 	return out
 }
 
 func (s *silences) current() []events.Silence { return *s.now.Load() }
 
-// run reads them again every second. A store that does not answer changes
+// read takes up the silences in force. A store that does not answer changes
 // nothing: the last answer stays in force.
+func (s *silences) read(ctx context.Context) {
+	if list, err := s.state.Silences(ctx); err == nil {
+		s.now.Store(&list)
+	}
+}
+
+// run reads them again every second.
 func (s *silences) run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		if list, err := s.state.Silences(ctx); err == nil {
-			s.now.Store(&list)
-		}
+		s.read(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

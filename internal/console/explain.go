@@ -25,7 +25,8 @@ const (
 	FateStill      Fate = "still"       // nothing had changed
 	FateSuperseded Fate = "superseded"  // a newer event of the purchase was told instead
 	FateBuried     Fate = "buried"      // it rests as a dead letter
-	FateTold       Fate = "told"        // the alarm that it belongs to was told already, or ended untold
+	FateTold       Fate = "told"        // the alarm that it belongs to was told already
+	FateEnded      Fate = "ended"       // the alarm that it belongs to is over, and nobody is told of that
 	FateSettled    Fate = "settled"     // the sink is done with it; no record says more
 	FatePending    Fate = "pending"     // the sink has not come to it yet
 )
@@ -359,9 +360,9 @@ func (q *inquiry) byReason(f *SinkFate, reason string) {
 	case "told":
 		f.Fate, f.Why = FateTold, "its alarm was told, and no reminder is due"
 	case "ended":
-		f.Fate, f.Why = FateTold, "its alarm ended, and nobody is told of that"
+		f.Fate, f.Why = FateEnded, "its alarm ended, and nobody is told of that"
 	case "dwelling":
-		f.Fate, f.Why = FateTold, "its match ended before it had held for long enough"
+		f.Fate, f.Why = FateEnded, "its match ended before it had held for long enough"
 	case "silenced":
 		f.Fate, f.Why = FateSilenced, "a silence postpones it"
 	case "look_back":

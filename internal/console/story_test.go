@@ -113,7 +113,7 @@ func TestExplainSaysWhy(t *testing.T) {
 func TestExplainOfEveryReason(t *testing.T) {
 	for reason, want := range map[string]console.Fate{
 		"no_match": console.FateNotMatched, "baseline": console.FateBaseline, "still": console.FateStill, "told": console.FateTold,
-		"ended": console.FateTold, "dwelling": console.FateTold, "look_back": console.FateNotMatched, "older than the sink": console.FateBaseline,
+		"ended": console.FateEnded, "dwelling": console.FateEnded, "look_back": console.FateNotMatched, "older than the sink": console.FateBaseline,
 		"another": console.FateSettled,
 	} {
 		w := consoletest.Empty()

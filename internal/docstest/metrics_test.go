@@ -155,7 +155,9 @@ func documented(t *testing.T) map[string]metric {
 
 func TestMetricsAreDocumented(t *testing.T) {
 	a := runningApp(t, idle, nil)
-	eventually(t, "the sink is owned, and has its gauges", func() bool { return hasSample(t, a.Registry(), "herald_deliver_up") })
+	eventually(t, "the sink is owned, and has its gauges", func() bool {
+		return hasSample(t, a.Registry(), "herald_deliver_up") && hasSample(t, a.Registry(), "herald_deliver_backlog")
+	})
 	exposed, page := registered(t, a.Registry()), documented(t)
 	if len(exposed) < 20 {
 		t.Fatalf("only %d metrics are registered", len(exposed))
