@@ -151,6 +151,7 @@ type writer struct {
 	w          *Watcher
 	connection string
 	wake       chan struct{}
+	hurry      chan struct{} // a set waits, and perhaps a host for it
 	seat       *seat // woken when a set is written
 
 	mu      sync.Mutex
@@ -164,14 +165,14 @@ type writer struct {
 var errNotLoaded = errors.New("the watch set is not read yet")
 
 func newWriter(w *Watcher, connection string, s *seat) *writer {
-	return &writer{w: w, connection: connection, seat: s, wake: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
+	return &writer{w: w, connection: connection, seat: s, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
 }
 
 func (w *writer) putCursor(id string, c events.Cursor) {
 	w.mu.Lock()
 	w.cursors[id] = c
 	w.mu.Unlock()
-	w.ping()
+	ping(w.wake)
 }
 
 func (w *writer) putSet(s events.WatchSet, done []func(error)) {
@@ -179,7 +180,8 @@ func (w *writer) putSet(s events.WatchSet, done []func(error)) {
 	w.set, w.writing = &s, true
 	w.done = append(w.done, done...)
 	w.mu.Unlock()
-	w.ping()
+	ping(w.hurry)
+	ping(w.wake)
 }
 
 // free tells whether a set can be taken: the one before was tried.
@@ -189,9 +191,9 @@ func (w *writer) free() bool {
 	return !w.writing
 }
 
-func (w *writer) ping() {
+func ping(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -203,7 +205,7 @@ func (w *writer) troubled() bool {
 	return w.trouble
 }
 
-// What is written may wait for more of its kind: a trip to the store costs about as much as the reading that it is about.
+// Cursors may wait for more of their kind: a trip to the store costs about as much as the reading that it is about.
 const (
 	writerLinger = 100 * time.Millisecond
 	lastTrip     = 2 * time.Second // for what waits at the end
@@ -211,6 +213,8 @@ const (
 
 func (w *writer) run(ctx context.Context) {
 	delays := backoff.Policy{Base: time.Second, Max: 15 * time.Second}
+	linger := time.NewTimer(0)
+	defer linger.Stop()
 	for fails := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -221,7 +225,12 @@ func (w *writer) run(ctx context.Context) {
 			return
 		case <-w.wake:
 		}
-		pause(ctx, writerLinger)
+		linger.Reset(writerLinger)
+		select {
+		case <-ctx.Done():
+		case <-w.hurry:
+		case <-linger.C:
+		}
 		for ctx.Err() == nil {
 			if w.flush(ctx) == nil {
 				fails = 0
