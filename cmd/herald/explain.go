@@ -62,7 +62,8 @@ func fateTone(f console.Fate) tone {
 		return bad
 	case console.FateRetrying, console.FateWaiting, console.FateSilenced, console.FatePending:
 		return warn
-	case console.FateNotMatched, console.FateBaseline, console.FateStill, console.FateSuperseded, console.FateTold, console.FateSettled:
+	case console.FateNotMatched, console.FateBaseline, console.FateStill, console.FateSuperseded, console.FateTold,
+		console.FateEnded, console.FateSettled:
 		return faint
 	}
 	return plain

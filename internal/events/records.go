@@ -34,6 +34,8 @@ type WatchRef struct {
 	Seen       bool      `json:"seen"`               // Envoy has shown it at least once
 	Since      time.Time `json:"since"`
 	OnlyLook   bool      `json:"only_look,omitempty"` // a reply about it was ready once
+	Baseline   bool      `json:"baseline,omitempty"`  // first contact found it, and it is not told yet
+	Probe      bool      `json:"probe,omitempty"`     // and it had ended: it is told only if its money hangs
 }
 
 // WatchSet is what a connection watches, kept over restarts. Baselined tells

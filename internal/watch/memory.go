@@ -99,6 +99,7 @@ func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, no
 			p.registered, p.seen = p.registered || r.Registered, p.seen || r.Seen
 			p.keyHash, p.ours = r.KeyHash, true
 			p.onlyLook = p.onlyLook || r.OnlyLook
+			p.baseline, p.probe = p.baseline || r.Baseline, p.probe || r.Probe
 			p.ref = earlier(r.Since, now)
 			t.memory.registers = t.memory.registers || r.Registered
 		case r.KeyHash != "":
@@ -146,7 +147,7 @@ func (t *term) set() events.WatchSet {
 	for id, p := range t.byID {
 		set.Refs = append(set.Refs, events.WatchRef{
 			PurchaseID: id, KeyHash: p.keyHash, Registered: p.registered, Seen: p.seen, Since: p.ref,
-			OnlyLook: p.onlyLook,
+			OnlyLook: p.onlyLook, Baseline: p.baseline, Probe: p.probe,
 		})
 	}
 	for hash, p := range t.byKey {

@@ -85,6 +85,9 @@ func (t *term) acknowledged(ctx context.Context, p *purchase, seq uint64, now ti
 	}
 	t.w.metrics.events.WithLabelValues(label).Inc()
 	p.cursor = p.cursor.Advanced(e, seq, now, pub.said != nil && pub.said.passed)
+	if p.baseline {
+		t.saveSet(now, nil) // it is like any other from now on
+	}
 	p.known, p.baseline, p.probe = true, false, false
 	if p.said, p.last = pub.said, nil; p.said == nil {
 		p.last = &e
@@ -152,7 +155,7 @@ type writer struct {
 	connection string
 	wake       chan struct{}
 	hurry      chan struct{} // a set waits, and perhaps a host for it
-	seat       *seat // woken when a set is written
+	seat       *seat         // woken when a set is written
 
 	mu      sync.Mutex
 	cursors map[string]events.Cursor

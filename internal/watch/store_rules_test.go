@@ -45,6 +45,50 @@ func TestB32_RestartTellsNothingTwice(t *testing.T) {
 	})
 }
 
+// A process that dies in the midst of first contact leaves it to the next one: nobody is told of what was over before, and
+// what hangs is found.
+func TestB32_DeathDuringFirstContact(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		for n := 1; n <= 6; n++ {
+			p := card(n, events.StateFailed)
+			p.CreatedAt = time.Now().Add(-time.Hour)
+			f.put(p)
+		}
+		f.byID[pid(5)].Money.Status = "refund_pending"
+		f.put(operated(7, events.StateProcessing))
+		f.with(func() { f.active = "" })
+		f.put(operated(8, events.StateProcessing))
+		b := start(t, f)
+		for i := 0; len(b.store.set("host-a").Refs) < 8; i++ {
+			if b.pass(10 * time.Millisecond); i > 6000 {
+				t.Fatalf("found in a minute: %+v", b.store.set("host-a"))
+			}
+		}
+		told := 0
+		for n := 1; n <= 8; n++ {
+			told += len(b.store.purchases(pid(n)))
+		}
+		b.stop()
+		if told > 1 { // the one that the look shows
+			t.Errorf("%d are told of, so this shows nothing", told)
+		}
+		b.restart(f)
+		b.pass(10 * time.Minute)
+		b.stop()
+		for n := 1; n <= 8; n++ {
+			b.wantStates(pid(n), map[int]string{
+				5: "failed:baseline", 7: "processing:baseline", 8: "processing:baseline",
+			}[n])
+		}
+		for _, r := range b.store.set("host-a").Refs {
+			if r.Baseline || r.Probe {
+				t.Errorf("still of first contact: %+v", r)
+			}
+		}
+	})
+}
+
 // A state store that was emptied takes no purchase with it: one that no look and no list leads to, and whose money hangs,
 // is followed on by what the stream says.
 func TestEmptiedStoreForgetsNoHangingMoney(t *testing.T) {
