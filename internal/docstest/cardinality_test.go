@@ -133,7 +133,7 @@ func newCrowd(t *testing.T, hosts, buying int) *crowd {
 	var text strings.Builder
 	fmt.Fprintf(&text, `data_dir: "@dir/data"
 http: { listen: "127.0.0.1:0" }
-watch: { requests_per_minute: 120, look_every: 1s, discover_every: 1s }
+watch: { requests_per_minute: 120, look_every: 4s, discover_every: 10s }
 sinks: [{ name: orders, webhook: { url: %q, secrets: ["file:@dir/secret"], allow_cidrs: [127.0.0.0/8] } }]
 subscriptions: [{ name: orders, match: "true", sinks: [orders] }]
 connections:

@@ -123,6 +123,9 @@ func (t *term) gather(now time.Time) {
 			p.dueSince = time.Time{}
 			continue
 		}
+		if p.dueSince.IsZero() { // it was asked about meanwhile, and is due again
+			p.dueSince = now
+		}
 		t.agenda.drop(p)
 		kept = append(kept, p)
 	}
