@@ -71,6 +71,7 @@ func (d *dialogue) open(ctx context.Context, conn net.Conn) *sinks.Failure {
 	if d.client, err = smtp.NewClient(conn, d.config.Host); err != nil {
 		return d.unready(ctx, "greet", err)
 	}
+	bareReplies(d.client)
 	d.client.SkipSMTPUTF8(true)
 	if err := d.client.Hello(d.config.HELO); err != nil {
 		return d.unready(ctx, "say hello", err)
@@ -88,6 +89,7 @@ func (d *dialogue) open(ctx context.Context, conn net.Conn) *sinks.Failure {
 		}
 		return d.tlsFailure(ctx, err)
 	}
+	bareReplies(d.client)
 	return nil
 }
 
