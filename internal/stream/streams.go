@@ -27,6 +27,7 @@ const (
 	duplicates    = 2 * time.Minute // how long message ids are kept
 	checkEvery    = 30 * time.Second
 	checkTimeout  = 5 * time.Second
+	removal       = time.Second // that a server may take to remove a stream
 	codeNoQuorum  = 503
 	codeNameInUse = jetstream.JSErrCodeStreamNameInUse
 )
@@ -157,6 +158,13 @@ func (b *Bus) ensure(ctx context.Context, first bool) error {
 func (b *Bus) ensureStream(ctx context.Context, def jetstream.StreamConfig, first bool) (jetstream.Stream, error) {
 	s, err := b.js.Stream(ctx, def.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		// A server that still removes it would make the next one in the folder that
+		// goes: one that is there, and answers no publish until the server restarts.
+		if !first {
+			if perr := pause(ctx, removal); perr != nil {
+				return nil, errors.Join(err, perr)
+			}
+		}
 		s, err = b.js.CreateStream(ctx, def)
 		switch {
 		case err == nil:
