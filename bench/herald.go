@@ -181,7 +181,7 @@ func (h *herald) sink(ctx context.Context, name, hook string, inHand int) (*deli
 	loop, err := deliver.New(deliver.Options{
 		Name: name, Sink: sink, Source: &source{consumer, h.bus}, Standings: h.redis, Graveyard: h.bus,
 		Leases: h.redis, Audit: h.bus.Audit, Set: set, Concurrency: concurrency, StreamCreated: h.bus.StreamID,
-		Grace: 10 * time.Second, Log: h.log, Metrics: h.known,
+		Limit: webhook.DefaultTimeout, Grace: 10 * time.Second, Log: h.log, Metrics: h.known,
 	})
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (a *App) deliverOptions(ctx context.Context, w *wiring, s builtSink, st *st
 		Standings: st.state, Graveyard: st.bus, Leases: st.leases, Audit: st.bus.Audit, Silences: silences,
 		Notify: a.notify(ctx, st, s.cfg.Name), Set: w.routes, Personal: s.personal,
 		Latest: st.bus.Last, Serve: a.serveWishes(st.bus, s.cfg.Name),
-		Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Pace: a.paces.of(s.cfg), Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
+		Limit: s.limit, Concurrency: s.inFlight, MaxRate: s.cfg.MaxRate, Pace: a.paces.of(s.cfg), Schedule: schedule, Jitter: s.cfg.Retry.Jitter,
 		NewestOnly: s.newestOnly, StreamCreated: st.bus.StreamID,
 		Grace: time.Duration(a.Config.ShutdownGrace), Tracer: a.tracer, Log: a.Log, Metrics: a.registry,
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type builtSink struct {
 	personal   []string
 	newestOnly bool // told to people, who want the newest state and not its history
 	inFlight   int
+	limit      time.Duration // of one try; zero: the sink has limits of its own
 }
 
 // Sends at once where the file does not say.
@@ -80,6 +82,7 @@ func buildSink(ctx context.Context, s config.Sink, zone *time.Location) (builtSi
 	case config.KindWebhook:
 		b.sink, err = buildWebhook(ctx, s, zone)
 		b.personal, b.newestOnly = fields(s.Webhook.Personal), s.Webhook.Preset != config.PresetNone
+		b.limit = cmp.Or(time.Duration(s.Webhook.Timeout), webhook.DefaultTimeout)
 		b.inFlight = orElse(b.inFlight, concurrencyWebhook)
 	case config.KindNone:
 		err = errors.New("names no receiver")

@@ -230,7 +230,8 @@ func (s *shift) start(ln *lane, it *item, probe bool) {
 	s.sending++
 	s.l.breaker.probing = s.l.breaker.probing || probe
 	ctx := s.trying()
-	s.aside(func() { s.send(ctx, ln, it, n, probe) })
+	r := &result{ln: ln, it: it, n: n, probe: probe}
+	s.aside(func() func() { return s.send(ctx, r) })
 }
 
 // prepare builds the notification of an item, unless time has passed since it was

@@ -137,6 +137,7 @@ type Options struct {
 	Set      *route.Set
 	Personal []string // personal fields that this sink may have
 
+	Limit       time.Duration   // of one try, which may take an eighth more; zero: 2 min, for sinks with shorter limits of their own
 	Concurrency int             // sends at once; zero: 1
 	MaxRate     float64         // sends per second; zero: no limit
 	Pace        *Pace           // shared with the loops of other sinks; nil: one of its own, by MaxRate
@@ -211,6 +212,9 @@ func New(o Options) (*Loop, error) {
 		return nil, errors.New("build delivery loop: subscriptions and the stream's age are needed")
 	}
 	o.Concurrency = max(o.Concurrency, 1)
+	if o.Limit <= 0 {
+		o.Limit = longestSend
+	}
 	if o.Pace == nil {
 		o.Pace = NewPace(o.MaxRate)
 	}

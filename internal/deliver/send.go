@@ -13,12 +13,12 @@ import (
 	"github.com/heraldbridge/herald/internal/sinks"
 )
 
-// longestSend ends a try whatever the sink does; sinks have shorter limits of their own.
+// longestSend ends a try whatever the sink does, unless the options say when.
 const longestSend = 2 * time.Minute
 
-// trying is the context of a try that begins now: it ends between half of longestSend and all of it.
+// trying is the context of a try that begins now.
 func (s *shift) trying() context.Context {
-	return s.limit.Between(s.sendCtx, longestSend/2, longestSend)
+	return s.limit.Between(s.sendCtx, s.o.Limit, s.o.Limit+s.o.Limit/8)
 }
 
 // Cause is why an event was buried: the closed set of DeadLetter.Reason.
@@ -44,7 +44,7 @@ const (
 	OutcomeWaiting    = "waiting"
 )
 
-// result is what became of a try or a burial.
+// result is a try or a burial, and what became of it.
 type result struct {
 	ln      *lane
 	it      *item
@@ -58,23 +58,22 @@ type result struct {
 	took    time.Duration
 }
 
-// send makes one try and reports it. It runs beside the loop.
-func (s *shift) send(ctx context.Context, ln *lane, it *item, n sinks.Notification, probe bool) {
-	r := result{ln: ln, it: it, n: n, probe: probe}
-	begun := time.Now()
+// send makes one try, beside the loop, and notes in r what became of it.
+func (s *shift) send(ctx context.Context, r *result) (effect func()) {
+	it, e, begun := r.it, r.n.Event, time.Now()
 	if it.ask != nil && it.ask.Kind == WishReplay {
-		r.stale = s.stale(ctx, n.Event)
+		r.stale = s.stale(ctx, e)
 	}
-	if s.o.NewestOnly && s.o.Latest != nil && !it.ours() && n.Event.Purchase != nil {
-		newest, seq, err := s.o.Latest(ctx, n.Event.Purchase.Connection, n.Event.Subject)
+	if s.o.NewestOnly && s.o.Latest != nil && !it.ours() && e.Purchase != nil {
+		newest, seq, err := s.o.Latest(ctx, e.Purchase.Connection, e.Subject)
 		// Not knowing is no reason to be silent.
 		r.newer = err == nil && newest != nil && seq > it.msg.Sequence && replaces(*newest)
 	}
 	if !r.newer && r.stale == "" {
-		r.receipt, r.err = s.try(ctx, n)
+		r.receipt, r.err = s.try(ctx, r.n)
 	}
 	r.took = time.Since(begun)
-	s.results <- r
+	return func() { s.finish(r) }
 }
 
 // try calls the sink. A sink that panics has failed at this message only.
@@ -91,7 +90,7 @@ func (s *shift) try(ctx context.Context, n sinks.Notification) (r sinks.Receipt,
 }
 
 // finish takes up the result of a try or a burial.
-func (s *shift) finish(r result) {
+func (s *shift) finish(r *result) {
 	s.sending--
 	r.ln.busy = false
 	s.touch(r.ln)
@@ -116,7 +115,7 @@ func (s *shift) finish(r result) {
 }
 
 // accepted records a success.
-func (s *shift) accepted(r result) {
+func (s *shift) accepted(r *result) {
 	now := time.Now()
 	s.well(r.probe)
 	s.l.metrics.sent.Inc()
@@ -159,7 +158,7 @@ func failureOf(err error) *sinks.Failure {
 }
 
 // failed decides what a failure means for the message and for the sink.
-func (s *shift) failed(r result) {
+func (s *shift) failed(r *result) {
 	f := failureOf(r.err)
 	s.l.metrics.failures.WithLabelValues(string(f.Reason)).Inc()
 	s.l.note(func(st *Status) { st.Failure = f.Error() })
@@ -174,7 +173,7 @@ func (s *shift) failed(r result) {
 }
 
 // count books a failed try against the message, and buries it after the last.
-func (s *shift) count(r result, f *sinks.Failure) {
+func (s *shift) count(r *result, f *sinks.Failure) {
 	now, id := time.Now(), r.it.eventID()
 	st := r.it.plan.Untold(r.ln.rec.standing)
 	try := r.ln.rec.standing.Tries[id]
@@ -267,16 +266,16 @@ func (s *shift) startBurial(ln *lane, it *item) {
 	ln.busy = true
 	s.sending++
 	letter := *it.bury
-	s.aside(func() {
+	s.aside(func() func() {
 		ctx, cancel := context.WithTimeout(s.sendCtx, longestSend)
 		defer cancel()
-		err := s.o.Graveyard.Bury(ctx, letter)
-		s.results <- result{ln: ln, it: it, err: err, burial: true}
+		r := &result{ln: ln, it: it, err: s.o.Graveyard.Bury(ctx, letter), burial: true}
+		return func() { s.finish(r) }
 	})
 }
 
 // finishBurial settles a buried event. One that could not be stored is tried again.
-func (s *shift) finishBurial(r result) {
+func (s *shift) finishBurial(r *result) {
 	if r.err != nil {
 		if s.sendCtx.Err() == nil {
 			s.o.Log.Warn("dead letter not stored", "error", r.err)

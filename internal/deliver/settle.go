@@ -101,7 +101,10 @@ func (s *shift) write() (released bool) {
 	s.jobs = waiting
 	if draft != nil {
 		s.writing = true
-		s.aside(func() { s.wrote <- written{going, s.book.write(s.owned, draft)} })
+		s.aside(func() func() {
+			err := s.book.write(s.owned, draft)
+			return func() { s.finishWrite(going, err) }
+		})
 	}
 	s.letGo(free)
 	return len(free) > 0
@@ -113,20 +116,14 @@ func (s *shift) worthATrip(now time.Time) bool {
 	return len(s.jobs) == 0 || len(s.jobs) >= s.o.Concurrency || s.sending == 0 || !now.Before(s.jobs[0].since.Add(linger))
 }
 
-// written is what became of a trip with records, and what waited for it.
-type written struct {
-	jobs []job
-	err  error
-}
-
-// finishWrite takes up what became of a trip to the store.
-func (s *shift) finishWrite(w written) {
+// finishWrite takes up what became of a trip to the store, for which jobs waited.
+func (s *shift) finishWrite(jobs []job, err error) {
 	s.writing = false
 	if s.owned.Err() != nil {
 		return // cut short, and somebody else's now
 	}
-	s.book.written(w.err)
-	s.letGo(w.jobs)
+	s.book.written(err)
+	s.letGo(jobs)
 }
 
 // letGo lets lanes go on, and acknowledges what is done.
@@ -163,27 +160,20 @@ func (s *shift) fetch() {
 	}
 	keys := s.wanted
 	s.wanted, s.fetching = nil, true
-	s.aside(func() {
+	s.aside(func() func() {
 		found, err := s.book.read(s.owned, keys)
-		s.fetched <- fetched{keys, found, err}
+		return func() { s.finishFetch(keys, found, err) }
 	})
 }
 
-// fetched is the store's answer about some keys.
-type fetched struct {
-	keys  []string
-	found map[string]events.Standing
-	err   error
-}
-
 // finishFetch lets the lanes go on whose records have come.
-func (s *shift) finishFetch(f fetched) {
+func (s *shift) finishFetch(keys []string, found map[string]events.Standing, err error) {
 	s.fetching = false
 	if s.owned.Err() != nil {
 		return
 	}
-	s.book.learn(f.keys, f.found, f.err)
-	for _, key := range f.keys {
+	s.book.learn(keys, found, err)
+	for _, key := range keys {
 		delete(s.asking, key)
 		if ln := s.lanes[key]; ln != nil {
 			s.touch(ln)

@@ -35,12 +35,10 @@ type shift struct {
 	arrived    chan Message
 	tokens     chan struct{}
 	pullErr    chan error
-	results    chan result
-	fetched    chan fetched
-	wrote      chan written
 
-	work chan func() // what is done beside the loop
-	crew sync.WaitGroup
+	work  chan func() func() // what is done beside the loop; what it returns is done by the loop
+	ended chan func()
+	crew  sync.WaitGroup
 
 	lanes   map[string]*lane
 	ready   []*lane             // waiting for a free place to send
@@ -80,8 +78,7 @@ func newShift(owned context.Context, l *Loop, b *book) *shift {
 	s := &shift{
 		l: l, o: &l.o, book: b, owned: owned,
 		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
-		pullErr: make(chan error, 1), results: make(chan result, room),
-		fetched: make(chan fetched, 1), wrote: make(chan written, 1), work: make(chan func()),
+		pullErr: make(chan error, 1), work: make(chan func() func()), ended: make(chan func(), room),
 		lanes: map[string]*lane{}, delayed: map[*lane]time.Time{}, asking: map[string]bool{}, waits: newWaits(), heard: time.Now(),
 	}
 	for _, r := range b.records {
@@ -146,12 +143,8 @@ func (s *shift) loop(ctx context.Context, stopPull func()) {
 			s.take(m)
 		case err := <-s.pullErr:
 			s.end(fmt.Errorf("take the next message: %w", err), stopPull)
-		case r := <-s.results:
-			s.finish(r)
-		case f := <-s.fetched:
-			s.finishFetch(f)
-		case w := <-s.wrote:
-			s.finishWrite(w)
+		case effect := <-s.ended:
+			effect()
 		case <-s.l.resume:
 			s.wake()
 		case a := <-s.asks():
@@ -178,17 +171,17 @@ func (s *shift) underWay() bool {
 	return s.sending > 0 || s.fetching || s.writing || len(s.jobs) > 0
 }
 
-// aside runs f beside the loop, which waits for it. Whoever is done takes the
-// next piece of work: a stack grown anew for each send costs more than the loop
-// does.
-func (s *shift) aside(f func()) {
+// aside runs a job beside the loop, which waits for it and then does what it
+// returned. Whoever is done takes the next job: a stack grown anew for each send
+// costs more than the loop does.
+func (s *shift) aside(job func() (effect func())) {
 	select {
-	case s.work <- f:
+	case s.work <- job:
 	default:
 		s.crew.Go(func() {
-			f()
+			s.ended <- job()
 			for next := range s.work {
-				next()
+				s.ended <- next()
 			}
 		})
 	}
@@ -208,14 +201,9 @@ func (s *shift) gather() {
 	for len(s.arrived) > 0 {
 		s.take(<-s.arrived)
 	}
-	for len(s.results) > 0 {
-		s.finish(<-s.results)
-	}
-	for len(s.fetched) > 0 {
-		s.finishFetch(<-s.fetched)
-	}
-	for len(s.wrote) > 0 {
-		s.finishWrite(<-s.wrote)
+	for len(s.ended) > 0 {
+		effect := <-s.ended
+		effect()
 	}
 }
 

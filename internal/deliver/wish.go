@@ -124,7 +124,8 @@ func (s *shift) test(a *ask) {
 	s.o.Pace.take(now) // it goes out at once, and the next waits for it
 	n := sinks.Notification{Kind: sinks.KindTest, Event: event, Since: now, Attempt: 1}
 	ctx := s.trying()
-	s.aside(func() { s.send(ctx, ln, it, n, false) })
+	r := &result{ln: ln, it: it, n: n}
+	s.aside(func() func() { return s.send(ctx, r) })
 }
 
 // sample is a made-up purchase that is worth an alarm.
@@ -181,7 +182,7 @@ func (s *shift) stale(ctx context.Context, e events.Event) string {
 const notNewest = "it is no longer the newest event of its purchase, and this sink tells the newest only"
 
 // finishWish answers, and keeps what was learned while the sink is still ours.
-func (s *shift) finishWish(r result) {
+func (s *shift) finishWish(r *result) {
 	res := WishResult{Took: r.took}
 	owned := s.owned.Err() == nil
 	switch {
@@ -208,7 +209,7 @@ func (s *shift) finishWish(r result) {
 }
 
 // fulfilled records that the receiver accepted what was asked.
-func (s *shift) fulfilled(r result) {
+func (s *shift) fulfilled(r *result) {
 	test := r.it.ask.Kind == WishTest
 	if test {
 		s.wake()
@@ -225,7 +226,7 @@ func (s *shift) fulfilled(r result) {
 
 // denied records that it did not. A failed test says nothing about the sink that
 // the next notification would not find out.
-func (s *shift) denied(r result, f *sinks.Failure) {
+func (s *shift) denied(r *result, f *sinks.Failure) {
 	s.l.metrics.failures.WithLabelValues(string(f.Reason)).Inc()
 	if r.it.ask.Kind == WishReplay {
 		before := s.l.breaker.state
@@ -237,7 +238,7 @@ func (s *shift) denied(r result, f *sinks.Failure) {
 }
 
 // auditWish records an outcome, and who asked for it.
-func (s *shift) auditWish(r result, outcome, detail string) {
+func (s *shift) auditWish(r *result, outcome, detail string) {
 	if by := r.it.ask.By; by != "" {
 		detail += " (asked by " + by + ")"
 	}

@@ -244,12 +244,13 @@ func changed(a, b *Purchase) []string {
 	names := []string{}
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
+		if same(va.Field(i), vb.Field(i)) {
+			continue
+		}
 		name, _, _ := strings.Cut(va.Type().Field(i).Tag.Get("json"), ",")
 		switch name {
 		case "connection", "reading", "previous", "source_of_reading", "support", "masked", "overdue", "updated_at":
-			continue
-		}
-		if !same(va.Field(i), vb.Field(i)) {
+		default:
 			names = append(names, name)
 		}
 	}
@@ -258,10 +259,10 @@ func changed(a, b *Purchase) []string {
 }
 
 // same compares by meaning: one moment in two time zones is the same moment,
-// and no list is the same as an empty one.
+// and no list is the same as an empty one. Both can be addressed.
 func same(a, b reflect.Value) bool {
-	if t, ok := a.Interface().(time.Time); ok {
-		return t.Equal(b.Interface().(time.Time))
+	if a.Type() == reflect.TypeFor[time.Time]() {
+		return a.Addr().Interface().(*time.Time).Equal(*b.Addr().Interface().(*time.Time))
 	}
 	switch a.Kind() {
 	case reflect.Pointer:

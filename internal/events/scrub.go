@@ -29,12 +29,17 @@ const (
 // scrubbed text changes nothing.
 func Scrub(text string) (string, int) { return scrub(text, textLimit, maskAll) }
 
-// scrub masks until nothing more is found: a mask can bring together what was
-// apart. Each round removes digits or links, so the rounds come to an end.
+// scrub is Scrub with a limit, in characters, and for some kinds only.
 func scrub(text string, limit, what int) (string, int) {
-	if plain(text, limit) {
+	if plain(text, limit, what) {
 		return text, 0
 	}
+	return scour(text, limit, what)
+}
+
+// scour masks until nothing more is found: a mask can bring together what was
+// apart. Each round removes digits or links, so the rounds come to an end.
+func scour(text string, limit, what int) (string, int) {
 	text, total := precut(text, limit)
 	for {
 		var n int
@@ -62,18 +67,27 @@ func scrub(text string, limit, what int) (string, int) {
 	}
 }
 
-// plain tells in one pass that there is nothing to look at.
-func plain(text string, limit int) bool {
-	if len(text) > limit {
+// plain tells in one pass that there is nothing to look at: too few digits for a card, none where codes are looked for,
+// and of the characters that make a link only dots at the end of a word.
+func plain(text string, limit, what int) bool {
+	if len(text) > limit || strings.HasPrefix(text, " ") || strings.HasSuffix(text, " ") {
 		return false
 	}
+	digits := 0
 	for i := range len(text) {
-		c := text[i]
-		if c < ' ' || c >= 0x7f || c >= '0' && c <= '9' || c == '.' || c == ':' || c == '/' || c == '\\' {
+		switch c := text[i]; {
+		case c < ' ' || c >= 0x7f:
 			return false
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '.' && (i+1 == len(text) || text[i+1] == ' '):
+		case c == '.' || c == ':' || c == '/' || c == '\\':
+			if what&maskLinks != 0 {
+				return false
+			}
 		}
 	}
-	return !strings.HasPrefix(text, " ") && !strings.HasSuffix(text, " ")
+	return digits == 0 || what&maskCodes == 0 && (what&maskCards == 0 || digits < cardLeast)
 }
 
 // precut bounds the work on a text that is far too long, and drops what the cut

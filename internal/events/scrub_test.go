@@ -169,6 +169,30 @@ func TestScrubTwiceIsScrubOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { checkScrub(rt, drawText(rt)) })
 }
 
+// What is taken for plain in one pass is what the rounds would find nothing in.
+func TestPlainIsPlain(t *testing.T) {
+	plains := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		words := rapid.SliceOfN(rapid.SampledFrom([]string{
+			"Envoy", "order", ".", ". ", " ", ":", "/", "\\", "OTP", "code", "12", "411111111117", "1111", "a.b", "shop.in", "example.co.in", "www.", "http:",
+			"upi:", "AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh", "sk_live_", "PIN", "@", "?", "#", "-", "2,499.00", "is", "Bearer", "token",
+		}), 0, 12)
+		text := strings.Join(words.Draw(rt, "words"), "")
+		for _, what := range []int{0, maskCards, maskCodes, maskLinks, maskCards | maskLinks, maskCards | maskCodes, maskAll} {
+			if !plain(text, 60, what) {
+				continue
+			}
+			plains++
+			if out, n := scour(text, 60, what); out != text || n != 0 {
+				rt.Fatalf("%q (%b) is called plain, but: %q, %d", text, what, out, n)
+			}
+		}
+	})
+	if plains < 100 {
+		t.Errorf("only %d texts were plain", plains)
+	}
+}
+
 func FuzzScrub(f *testing.F) {
 	for _, s := range []string{"", "card 4111 1111 1111 1111", "otp 482 913", "https://x.example.test/a", "a\u202eb\u200d", "क्\u200dष", strings.Repeat("1 ", 200)} {
 		f.Add(s)

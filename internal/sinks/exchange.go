@@ -25,6 +25,8 @@ const (
 	MaxExcerpt = 8 << 10
 	// maxDrain is how much more is read so that the connection can be used again.
 	maxDrain = 64 << 10
+	// maxShort is up to which length an answer is given room before any of it has come.
+	maxShort = 4 << 10
 	// bodyTime bounds the reading of a body whose status is known already.
 	bodyTime = time.Second
 	// maxRetryAfter bounds what a receiver may ask for.
@@ -47,10 +49,10 @@ type Bounds struct {
 
 // Exchange sends one request, once, and reads a bounded part of the answer. Any
 // answer at all, whatever its status, is no error; a missing one is a *Failure,
-// cleaned of addresses and of the given secrets. ctx bounds everything. The
-// verdict is Down while no connection was made and Temporary afterwards, when the
-// receiver may have seen the request.
-func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, secrets ...secret.Value) (Answer, error) {
+// cleaned of addresses and of the secrets that mask gives (nil: of none). ctx
+// bounds everything. The verdict is Down while no connection was made and
+// Temporary afterwards, when the receiver may have seen the request.
+func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, mask func() []secret.Value) (Answer, error) {
 	if b.Keep == 0 {
 		b.Keep = MaxExcerpt
 	}
@@ -60,6 +62,10 @@ func Exchange(ctx context.Context, c *http.Client, r *http.Request, b Bounds, se
 	var p phase
 	resp, err := roundTrip(c, r.WithContext(httptrace.WithClientTrace(ctx, p.trace())))
 	if err != nil {
+		var secrets []secret.Value
+		if mask != nil {
+			secrets = mask()
+		}
 		return Answer{}, p.failure(err, secrets)
 	}
 	a := Answer{Status: resp.StatusCode, Header: resp.Header}
@@ -93,6 +99,11 @@ func ReadBounded(resp *http.Response, n int64) []byte {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
+	}
+	if length := resp.ContentLength; length >= 0 && length <= min(n, maxShort) {
+		kept := make([]byte, length+1) // one more, to see the end
+		got, _ := io.ReadFull(resp.Body, kept)
+		return kept[:got]
 	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, n))
 	if err == nil && int64(len(kept)) == n { // else the end was seen

@@ -123,5 +123,5 @@ func post2(t *testing.T, c *http.Client, address, next string) (sinks.Answer, er
 		t.Fatal(err)
 	}
 	r.Header.Set("X-Next", next)
-	return sinks.Exchange(ctx, c, r, sinks.Bounds{})
+	return sinks.Exchange(ctx, c, r, sinks.Bounds{}, nil)
 }

@@ -100,7 +100,7 @@ func TestB16_AddressesAreJudgedAtEveryConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = sinks.Exchange(t.Context(), c, r, sinks.Bounds{})
+		_, err = sinks.Exchange(t.Context(), c, r, sinks.Bounds{}, nil)
 		return err
 	}
 	if err := post(); err != nil {
@@ -220,7 +220,7 @@ func TestB17_IPv6LiteralsAreJudgedAndReached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sinks.Exchange(t.Context(), c, r, sinks.Bounds{}); (err == nil) != allowed {
+		if _, err := sinks.Exchange(t.Context(), c, r, sinks.Bounds{}, nil); (err == nil) != allowed {
 			t.Errorf("allowed %v: %v", allowed, err)
 		}
 		if got := hook.Connections() - before; got != want {

@@ -133,7 +133,7 @@ func apiBounds() sinks.Bounds { return sinks.Bounds{Keep: 512 << 10, Time: 10 * 
 // Do sends one request of the library.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("User-Agent", "Herald")
-	a, err := sinks.Exchange(r.Context(), w.client, r, apiBounds(), w.mask...)
+	a, err := sinks.Exchange(r.Context(), w.client, r, apiBounds(), func() []secret.Value { return w.mask })
 	if err != nil {
 		w.failed = asFailure(err)
 		return nil, err

@@ -180,7 +180,7 @@ func (s *Sink) sendWebhook(ctx context.Context, n sinks.Notification) (sinks.Rec
 	}
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	r.Header.Set("User-Agent", "Herald")
-	a, err := sinks.Exchange(ctx, s.client, r, sinks.Bounds{}, mask...)
+	a, err := sinks.Exchange(ctx, s.client, r, sinks.Bounds{}, func() []secret.Value { return mask })
 	if err != nil {
 		return sinks.Receipt{}, asFailure(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // verdict reads an answer; nil: accepted. The table is in the package comment.
-func verdict(a sinks.Answer, now time.Time, mask []secret.Value) *sinks.Failure {
+func verdict(a sinks.Answer, now time.Time, mask func() []secret.Value) *sinks.Failure {
 	if a.Status >= 200 && a.Status < 300 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func verdict(a sinks.Answer, now time.Time, mask []secret.Value) *sinks.Failure 
 	if text == "" {
 		text = "unexpected status"
 	}
-	if excerpt := sinks.Excerpt(a.Body, mask...); excerpt != "" && f.Reason != sinks.ReasonRedirect {
+	if excerpt := sinks.Excerpt(a.Body, mask()...); excerpt != "" && f.Reason != sinks.ReasonRedirect {
 		text += ": " + excerpt
 	}
 	f.Err = errors.New(text)

@@ -27,6 +27,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -138,26 +139,26 @@ func (s *Sink) Close() error {
 
 // Send posts one notification, once.
 func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	ctx, cancel := within(ctx, s.config.Timeout)
 	defer cancel()
 	keys, err := s.keys(ctx)
 	if err != nil {
 		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Down, Reason: sinks.ReasonAuth, Err: err})
 	}
-	mask := append(append([]secret.Value{}, s.secrets...), keys...)
+	mask := func() []secret.Value { return slices.Concat(s.secrets, keys) }
 	p, err := s.render(ctx, n, keys)
 	if err != nil {
-		f := &sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender, Err: sinks.CleanError(err, mask...)}
+		f := &sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender, Err: sinks.CleanError(err, mask()...)}
 		if ctx.Err() != nil { // there was no time for it
 			f.Verdict, f.Reason = sinks.Temporary, sinks.ReasonTimeout
 		}
 		return sinks.Receipt{}, s.fail(f)
 	}
-	r := s.request(ctx, p.body)
-	if err := s.head(r, n, p, keys); err != nil {
+	r := s.request(p.body)
+	if err := s.head(ctx, r, n, p, keys); err != nil {
 		return sinks.Receipt{}, s.fail(&sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Err: err})
 	}
-	answer, err := sinks.Exchange(ctx, s.client, r, sinks.Bounds{}, mask...)
+	answer, err := sinks.Exchange(ctx, s.client, r, sinks.Bounds{}, mask)
 	if err != nil {
 		var f *sinks.Failure
 		errors.As(err, &f)
@@ -167,6 +168,14 @@ func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, e
 		return sinks.Receipt{}, s.fail(f)
 	}
 	return sinks.Receipt{Detail: strconv.Itoa(answer.Status)}, nil
+}
+
+// within gives a context that ends after d. One that ends about then by itself is as good, and cheaper than another.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d+d/8 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
 }
 
 func (s *Sink) keys(ctx context.Context) ([]secret.Value, error) {
@@ -181,18 +190,17 @@ func (s *Sink) keys(ctx context.Context) ([]secret.Value, error) {
 }
 
 // request is the bare POST. A connection that was closed while it idled lets it be sent on another one, hence GetBody.
-func (s *Sink) request(ctx context.Context, body []byte) *http.Request {
+func (s *Sink) request(body []byte) *http.Request {
 	reader := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	first, _ := reader()
-	r := http.Request{
+	return &http.Request{
 		Method: http.MethodPost, URL: s.url, Host: s.url.Host, Header: make(http.Header, 8),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: first, GetBody: reader, ContentLength: int64(len(body)),
 	}
-	return r.WithContext(ctx)
 }
 
 // head sets the headers: the operator's first, so that ours always win.
-func (s *Sink) head(r *http.Request, n sinks.Notification, p payload, keys []secret.Value) error {
+func (s *Sink) head(ctx context.Context, r *http.Request, n sinks.Notification, p payload, keys []secret.Value) error {
 	for name, value := range s.config.Headers {
 		r.Header.Set(name, value.Reveal())
 	}
@@ -205,7 +213,7 @@ func (s *Sink) head(r *http.Request, n sinks.Notification, p payload, keys []sec
 		r.Host = host
 		r.Header.Del("Host")
 	}
-	propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	if n.Attempt > 0 {
 		r.Header.Set("Herald-Attempt", strconv.Itoa(n.Attempt))
 	}
