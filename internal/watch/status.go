@@ -19,7 +19,7 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 		t.sense.holds++
 	}
 	t.schedule(p, now)
-	t.jobs.Go(func() {
+	t.beside(func() {
 		reply, err := t.conn.Reader.Status(callCtx, r)
 		c.cancel()
 		t.hand(ctx, func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) })
