@@ -171,7 +171,11 @@ func (r *Redis) PutStandings(ctx context.Context, sink string, m map[string]even
 	if len(m) == 0 {
 		return nil
 	}
-	records := make(map[string][]byte, len(m))
+	type record struct {
+		key  string
+		data []byte
+	}
+	records := make([]record, 0, len(m))
 	for p, s := range m {
 		data, err := encode(s)
 		if err == nil {
@@ -180,12 +184,12 @@ func (r *Redis) PutStandings(ctx context.Context, sink string, m map[string]even
 		if err != nil {
 			return r.metrics.done(opPutStandings, err)
 		}
-		records[r.key(sink, "standing:"+p)] = data
+		records = append(records, record{r.key(sink, "standing:"+p), data})
 	}
 	return r.metrics.done(opPutStandings, r.do(func(cl *redis.Client) error {
 		_, err := cl.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for key, data := range records {
-				p.Set(ctx, key, data, Life)
+			for _, one := range records {
+				p.Set(ctx, one.key, one.data, Life)
 			}
 			return nil
 		})

@@ -3,6 +3,7 @@ package events
 import (
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Names of the personal fields, as sinks ask for them. PersonalMerchantURL
@@ -68,6 +69,9 @@ func ForSink(e Event, personal []string) Event {
 
 // hostOnly cuts an address to scheme and host; what is no address is left out.
 func hostOnly(s string) string {
+	if scheme, host, _ := strings.Cut(s, "://"); (scheme == "https" || scheme == "http") && plainHost(host) {
+		return s
+	}
 	u, err := url.Parse(s)
 	if s == "" || err != nil || u.Host == "" {
 		return ""

@@ -20,10 +20,12 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -78,7 +80,9 @@ type Sink struct {
 	url     *url.URL
 	config  Config
 	client  *http.Client
-	own     bool // client was made here
+	own     bool        // client was made here
+	header  http.Header // of every request
+	host    string
 	render  renderer
 	signs   bool
 	secrets []secret.Value // to be masked wherever they are echoed
@@ -126,7 +130,20 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("build webhook sink %s: %w", c.Name, errors.Join(problems...))
 	}
 	s.secrets = masked(s.url, c)
+	s.header, s.host = constant(c.Headers, s.url)
 	return s, nil
+}
+
+// constant is what every request has: the operator's headers, of which Host is none, and our name.
+func constant(headers map[string]secret.Value, u *url.URL) (http.Header, string) {
+	h := make(http.Header, len(headers)+1)
+	for name, value := range headers {
+		h.Set(name, value.Reveal())
+	}
+	h.Set("User-Agent", "Herald")
+	host := cmp.Or(h.Get("Host"), u.Host)
+	h.Del("Host")
+	return h, host
 }
 
 // Close gives up idle connections.
@@ -194,25 +211,17 @@ func (s *Sink) request(body []byte) *http.Request {
 	reader := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	first, _ := reader()
 	return &http.Request{
-		Method: http.MethodPost, URL: s.url, Host: s.url.Host, Header: make(http.Header, 8),
+		Method: http.MethodPost, URL: s.url, Host: s.host, Header: make(http.Header, len(s.header)+8),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: first, GetBody: reader, ContentLength: int64(len(body)),
 	}
 }
 
-// head sets the headers: the operator's first, so that ours always win.
+// head sets the headers: the operator's first, so that ours always win. Values are
+// shared by requests, which do not change them.
 func (s *Sink) head(ctx context.Context, r *http.Request, n sinks.Notification, p payload, keys []secret.Value) error {
-	for name, value := range s.config.Headers {
-		r.Header.Set(name, value.Reveal())
-	}
-	for name, values := range p.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, s.header)
+	maps.Copy(r.Header, p.header)
 	r.Header.Set("Content-Type", p.contentType)
-	r.Header.Set("User-Agent", "Herald")
-	if host := r.Header.Get("Host"); host != "" {
-		r.Host = host
-		r.Header.Del("Host")
-	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	if n.Attempt > 0 {
 		r.Header.Set("Herald-Attempt", strconv.Itoa(n.Attempt))
