@@ -88,6 +88,7 @@ func (c *crew) run(ctx context.Context) error {
 		}
 	}
 	begin(c.current())
+	wg.Go(func() { c.sweep(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,12 +99,30 @@ func (c *crew) run(ctx context.Context) error {
 	}
 }
 
-// retire ends a sink that left the configuration, and lets its backlog go after
-// a day.
+// sweep finds the sinks that left the configuration while nobody ran.
+func (c *crew) sweep(ctx context.Context) {
+	names, err := c.st.bus.Sinks(ctx)
+	if err != nil {
+		c.a.Log.Warn("sinks that left the configuration are not looked for until the next start", "err", err)
+		return
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(c.current(), func(l *deliver.Loop) bool { return l.Status().Name == name }) {
+			c.letGo(ctx, name)
+		}
+	}
+}
+
+// retire ends a sink that left the configuration.
 func (c *crew) retire(ctx context.Context, name string, old post) {
 	old.cancel()
 	<-old.done
 	c.a.health.Remove("sink " + name)
+	c.letGo(ctx, name)
+}
+
+// letGo has the backlog of a sink go after a day, unless some process takes it up.
+func (c *crew) letGo(ctx context.Context, name string) {
 	consumer := c.st.bus.Consumer(name)
 	pending, err := consumer.Pending(ctx)
 	if err = errors.Join(err, consumer.Retire(ctx, retireAfter)); err != nil {
