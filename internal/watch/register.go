@@ -131,8 +131,11 @@ func (w *Watcher) inTerm(ctx context.Context, connection string, f func(context.
 
 // register follows a reference.
 func (t *term) register(ctx context.Context, reference string, now time.Time, stored func(error)) error {
-	if t.sense.counts.registered >= registrationLimit {
-		return ErrTooMany
+	if p := t.find(reference); p == nil || !p.registered { // else it was asked for before, and the answer may have been lost
+		if t.sense.counts.registered >= registrationLimit {
+			return ErrTooMany
+		}
+		t.sense.counts.registered++
 	}
 	t.memory.registers = true
 	if events.ValidPurchaseID(reference) {
@@ -145,27 +148,34 @@ func (t *term) register(ctx context.Context, reference string, now time.Time, st
 	} else {
 		t.trackKey(events.HashKey(reference), secret.New(reference), now, now)
 	}
-	t.sense.counts.registered++
 	t.sense.open = now
 	t.saveSet(now, stored)
 	return nil
 }
 
 func (t *term) unregister(reference string, now time.Time) error {
-	p := t.byID[reference]
-	if p == nil {
-		hash := events.HashKey(reference)
-		p = t.byKey[hash]
-		for _, other := range t.byID {
-			if p == nil && other.keyHash == hash {
-				p = other
-			}
-		}
-	}
+	p := t.find(reference)
 	if p == nil {
 		return ErrNotWatched
 	}
 	t.forget(p)
 	t.saveSet(now, nil)
+	return nil
+}
+
+// find gives the purchase that is followed under a reference, or nil.
+func (t *term) find(reference string) *purchase {
+	if p := t.byID[reference]; p != nil {
+		return p
+	}
+	hash := events.HashKey(reference)
+	if p := t.byKey[hash]; p != nil {
+		return p
+	}
+	for _, p := range t.byID {
+		if p.keyHash == hash {
+			return p
+		}
+	}
 	return nil
 }

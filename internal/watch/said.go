@@ -58,15 +58,19 @@ func (t *term) newest(p *purchase) *events.Event {
 	return t.event(p, *p.said)
 }
 
-// recognize lets go of the event that the stream had, once, if what is shown now says the same.
+// recognize lets go of the event that the stream had, once, if what is shown now says the same. Where the stream has
+// lost the newest event, what is shown is what it said.
 func (t *term) recognize(p *purchase, s said) {
-	if p.last == nil || p.compared {
+	if p.said != nil || p.compared {
 		return
 	}
 	p.compared = true
-	if again := t.made(p, s, p.last); len(again.Purchase.Reading.Changed) == 0 {
-		p.said, p.last = &s, nil
+	if p.last != nil {
+		if again := t.made(p, s, p.last); len(again.Purchase.Reading.Changed) > 0 {
+			return
+		}
 	}
+	p.said, p.last = &s, nil
 }
 
 func (t *term) options() events.Options { return events.Options{Personal: t.policy.Personal} }
