@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/heraldbridge/herald/config"
@@ -30,15 +32,28 @@ func buildHosts(ctx context.Context, cfg *config.Config, version string, before 
 		return nil, err
 	}
 	out := make([]host, 0, len(all))
+	budgets := sync.OnceValue(func() map[string]string { return before.budgets(ctx) }) // read only where one is new
 	for _, c := range all {
 		i := slices.IndexFunc(before.hosts, func(h host) bool { return sameConnection(h.cfg, c) })
 		if i >= 0 {
 			out = append(out, before.hosts[i])
 			continue
 		}
-		out = append(out, host{c, buildConnection(ctx, c, before.client, version)})
+		conn := buildConnection(ctx, c, before.client, version)
+		conn.BudgetKey = cmp.Or(budgets()[conn.BudgetKey], conn.BudgetKey)
+		out = append(out, host{c, conn})
 	}
 	return out, nil
+}
+
+// budgets gives the budget that each token has now, by its key. A connection keeps its budget when its token is rotated,
+// so that of a token may have the key of one before it.
+func (w *wiring) budgets(ctx context.Context) map[string]string {
+	out := make(map[string]string, len(w.hosts))
+	for _, h := range w.hosts {
+		out[budgetKey(ctx, h.cfg.Token)] = h.conn.BudgetKey
+	}
+	return out
 }
 
 // conns gives the connections for the watcher.

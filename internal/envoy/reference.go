@@ -3,7 +3,6 @@ package envoy
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -140,7 +139,10 @@ func statusBody(r StatusRequest) ([]byte, time.Duration, error) {
 	return append(b, '}'), wait, nil
 }
 
-// seconds turns a number of seconds into a duration and never overflows.
+// longestWait is more than anybody waits, and far from where sums of durations overflow.
+const longestWait = 100 * 365 * 24 * time.Hour
+
+// seconds turns a number of seconds into a duration. It never overflows, nor does what is put on top of it.
 func seconds(n int64) time.Duration {
-	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
+	return time.Duration(min(n, int64(longestWait/time.Second))) * time.Second
 }
