@@ -66,6 +66,54 @@ func TestB25_StreamMadeAnew(t *testing.T) {
 	})
 }
 
+// Likewise one that is made anew under its owner: what is said from then on counts in
+// the new one, for the next owner too.
+func TestB25_StreamMadeAnewUnderItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.StreamCreated = func(context.Context) (time.Time, error) {
+			w.stream.mu.Lock()
+			defer w.stream.mu.Unlock()
+			return w.stream.created, nil
+		}
+		_, stop := w.run()
+		for r := range int64(3) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+		}
+		pass(time.Second)
+		w.stream.anew()
+		w.stream.publish(event("pur_a", 4, events.SituationWorking))
+		w.stream.publish(event("pur_a", 5, events.SituationWorking))
+		pass(10 * time.Second)
+		stop()
+		w.stream.forget()
+		_, stop = w.run()
+		pass(time.Second)
+		stop()
+		want := []string{"pur_a-0-1-0", "pur_a-0-2-0", "pur_a-0-3-0", "pur_a-0-4-0", "pur_a-0-5-0"}
+		if got := w.sink.got(); !slices.Equal(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+	})
+}
+
+// Where neither the store nor the server can say what was told, nothing is left out.
+func TestNothingKnownBeginsAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for r := range int64(3) {
+			w.stream.publish(event("pur_a", r+1, events.SituationWorking))
+		}
+		w.store.trouble(errors.New("out of reach"), nil)
+		_, stop := w.run()
+		pass(time.Minute)
+		stop()
+		if got := w.sink.got(); len(got) != 3 || !slices.Equal(w.stream.begins, []Start{StartResume}) {
+			t.Errorf("accepted %v, begins %v", got, w.stream.begins)
+		}
+	})
+}
+
 // A stream that lost its end gives its sequences again: what comes under them is
 // news, for a lane that was told more and for a sink that began later.
 func TestStreamThatLostItsEnd(t *testing.T) {

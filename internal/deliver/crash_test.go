@@ -1,9 +1,11 @@
 package deliver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +172,55 @@ func TestStopHandsBackInOrder(t *testing.T) {
 		stop()
 		if n := w.stream.naks; len(n) != 8 || !slices.IsSorted(n) {
 			t.Errorf("handed back %v", n)
+		}
+	})
+}
+
+// draining is a source that counts how often it is drained.
+type draining struct {
+	*fakeStream
+	drained atomic.Int32
+}
+
+func (d *draining) Drain(context.Context) error { d.drained.Add(1); return nil }
+
+// What was fetched ahead of the loop is handed back by whoever fetched it, at a stop
+// only: after any other end it comes again by itself.
+func TestStopDrainsTheSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := &draining{fakeStream: w.stream}
+		w.o.Source = d
+		_, stop := w.run()
+		pass(time.Second)
+		w.stream.breakOff(ErrBeginAgain)
+		pass(time.Second)
+		w.kill()
+		pass(time.Second)
+		if n := d.drained.Load(); n != 0 {
+			t.Errorf("drained %d times before the stop", n)
+		}
+		stop()
+		if n := d.drained.Load(); n != 1 {
+			t.Errorf("drained %d times", n)
+		}
+	})
+}
+
+// A lease that ends during a stop leaves nothing to hand back: it is another's.
+func TestLeaseLostWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.takes = 10 * time.Second
+		for p := range 8 {
+			w.stream.publish(event(fmt.Sprintf("pur_%d", p), 1, events.SituationWorking))
+		}
+		_, stop := w.run()
+		pass(time.Second)
+		time.AfterFunc(time.Second, w.kill)
+		stop()
+		if len(w.stream.naks) != 0 || len(w.stream.unsettled()) != 8 || len(w.sink.got()) != 0 {
+			t.Errorf("handed back %v, unsettled %v, accepted %v", w.stream.naks, w.stream.unsettled(), w.sink.got())
 		}
 	})
 }

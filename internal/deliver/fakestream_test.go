@@ -247,6 +247,27 @@ func (f *fakeStream) lose(after uint64) {
 	f.signal()
 }
 
+// anew is the stream deleted and made again.
+func (f *fakeStream) anew() {
+	f.forget()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.created, f.msgs, f.fail = time.Now(), nil, ErrBeginAgain
+	f.signal()
+}
+
+// forget loses what is known of acknowledgements.
+func (f *fakeStream) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.state {
+		d.timer.Stop()
+	}
+	clear(f.state)
+	f.queue, f.cursor = nil, 0
+	f.serial++
+}
+
 // Gap is what left the stream after the floor.
 func (f *fakeStream) Gap(context.Context) (Gap, error) {
 	f.mu.Lock()
