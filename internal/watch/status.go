@@ -19,7 +19,8 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 		t.sense.holds++
 	}
 	t.schedule(p, now)
-	t.beside(func() {
+	// A new goroutine, not one of the crew: what waits for long waits on a stack that nothing has grown yet.
+	t.jobs.Go(func() {
 		reply, err := t.conn.Reader.Status(callCtx, r)
 		c.cancel()
 		t.hand(ctx, func(ctx context.Context, now time.Time) { t.answered(ctx, p, c, reply, err, now) })
