@@ -88,6 +88,43 @@ func TestReplayGoesOutInItsLaneWithItsOwnID(t *testing.T) {
 	})
 }
 
+// A replay that was under way when the sink paused, and is accepted, proves nothing about
+// the secret that was refused since. A test does.
+func TestReplayUnderWayEndsNoPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := rejecting(t, false)
+		l, stop := w.run()
+		pass(time.Second)
+		w.sink.answers(func(n sinks.Notification) error {
+			switch {
+			case n.Replay:
+				<-time.After(5 * time.Second)
+				return nil
+			case n.Kind == sinks.KindTest:
+				return nil
+			}
+			return &sinks.Failure{Verdict: sinks.Paused, Reason: sinks.ReasonAuth, Status: 401}
+		})
+		time.AfterFunc(time.Second, func() { w.stream.publish(event("pur_b", 1, events.SituationWorking)) })
+		res := wish(t, l, Wish{Kind: WishReplay, Letter: w.letter(1)})
+		pass(time.Second)
+		w.mu.Lock()
+		told := slices.Clone(w.notices)
+		w.mu.Unlock()
+		if state := l.Status().State; res.Status != WishDone || state != StatePaused || len(told) != 1 {
+			t.Errorf("the replay is %s, the sink %s, told %+v", res.Status, state, told)
+		}
+		if res = wish(t, l, Wish{Kind: WishTest}); res.Status != WishDone {
+			t.Errorf("the test is %+v", res)
+		}
+		pass(10 * time.Millisecond)
+		stop()
+		if len(w.notices) < 2 || w.notices[1].Kind != events.NoticeSinkResumed {
+			t.Errorf("told %+v", w.notices)
+		}
+	})
+}
+
 // A newer event in hand makes an old letter needless, even where the stream cannot be
 // asked.
 func TestReplayToPeopleWhileNewerIsInHand(t *testing.T) {
