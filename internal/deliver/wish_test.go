@@ -88,6 +88,34 @@ func TestReplayGoesOutInItsLaneWithItsOwnID(t *testing.T) {
 	})
 }
 
+// A replay joins the conversation of its purchase, and what it adds to the thread is kept.
+func TestReplayStaysInItsConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sink.answers(func(n sinks.Notification) error {
+			if n.Event.Purchase.Reading.Revision == 2 && !n.Replay {
+				return &sinks.Failure{Verdict: sinks.Rejected, Reason: sinks.ReasonRender}
+			}
+			return nil
+		})
+		l, stop := w.run()
+		w.stream.publish(event(purA, 1, events.SituationWorking))
+		dead := w.stream.publish(event(purA, 2, events.SituationWorking))
+		pass(time.Second)
+		wish(t, l, Wish{Kind: WishReplay, Letter: w.letter(dead)})
+		w.stream.publish(event(purA, 3, events.SituationWorking))
+		pass(time.Second)
+		stop()
+		var threads []string
+		for _, a := range w.sink.accepted {
+			threads = append(threads, a.n.Thread["ts"])
+		}
+		if want := []string{"", purA + "-0-1-0", purA + "-0-2-0"}; !slices.Equal(threads, want) {
+			t.Errorf("in threads %q, want %q", threads, want)
+		}
+	})
+}
+
 // A replay that was under way when the sink paused, and is accepted, proves nothing about
 // the secret that was refused since. A test does.
 func TestReplayUnderWayEndsNoPause(t *testing.T) {
