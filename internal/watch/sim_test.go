@@ -62,9 +62,12 @@ type showing struct {
 // witness notes what a reader shows.
 type witness struct {
 	envoy.Reader
+	name  string // of the connection
 	agent string // whose purchases count
 	mu    sync.Mutex
 	shown []showing
+	asked []showing // status requests that name a purchase by its id; without a revision
+	ready []showing // status replies that were ready
 }
 
 func (w *witness) note(p *envoy.Purchase) {
@@ -76,9 +79,17 @@ func (w *witness) note(p *envoy.Purchase) {
 }
 
 func (w *witness) Status(ctx context.Context, r envoy.StatusRequest) (*envoy.Status, error) {
+	w.mu.Lock()
+	w.asked = append(w.asked, showing{id: r.Purchase, at: time.Now()})
+	w.mu.Unlock()
 	s, err := w.Reader.Status(ctx, r)
 	if err == nil && ctx.Err() == nil {
 		w.note(&s.Purchase)
+		if s.Purchase.PurchaseID == r.Purchase && s.Purchase.State == "ready" {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ready = append(w.ready, showing{r.Purchase, s.Purchase.Revision, time.Now()})
+		}
 	}
 	return s, err
 }
@@ -153,13 +164,14 @@ func (w *world) again() {
 		o.Connections = nil
 		o.Log = slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		for i, token := range w.tokens {
-			reader := &witness{agent: agentID(i), Reader: envoy.New(envoy.Options{
+			name := fmt.Sprintf("host-%d", i)
+			reader := &witness{name: name, agent: agentID(i), Reader: envoy.New(envoy.Options{
 				BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{Transport: direct{w.sim.Handler()}},
 				Token: func(context.Context) (secret.Value, error) { return secret.New(token), nil },
 			})}
 			w.witnesses = append(w.witnesses, reader)
 			o.Connections = append(o.Connections, Connection{
-				Name: fmt.Sprintf("host-%d", i), Reader: reader, BudgetKey: fmt.Sprint("token-", i),
+				Name: name, Reader: reader, BudgetKey: fmt.Sprint("token-", i),
 			})
 		}
 	}}, w.edit...)

@@ -15,21 +15,47 @@ import (
 	"github.com/heraldbridge/herald/internal/events"
 )
 
-// More walks than usual: go test -run TestWalk -seeds 100 -first 1000.
+// More walks than usual: go test -run TestWalk -seeds 134 -first 1000.
 var (
 	seeds     = flag.Uint64("seeds", 3, "how many walks")
 	firstSeed = flag.Uint64("first", 0, "seed of the first")
 )
 
 // A day in the life of three agent hosts of two users, with every quirk of Envoy's, faults of the network, restarts of
-// the watcher and lost leases. What must hold whatever happens is in the checks below.
+// the watcher and lost leases. What must hold whatever happens is in the checks below. One purchase in ten of those that
+// wait for their user becomes ready in one step, far more often than is likely: that is stress for what is done about a
+// ready reply. Reads are to blame for next to none all the same.
 func TestWalk(t *testing.T) {
+	sum := walks(t, envoysim.DefaultQuirks())
+	if !few(sum.late, sum.purchases) {
+		t.Errorf("one ready reply to a read in less than a thousand purchases: %v", sum)
+	}
+}
+
+// The same where that step is seldom, and where replies seldom lag, which hides what was between: status replies that are
+// ready, whatever explains them, are under one in a thousand purchases. How often Envoy takes the step, nobody says; this
+// shows that nothing of ours adds to it.
+func TestWalkSeldomReady(t *testing.T) {
+	quirks := envoysim.DefaultQuirks()
+	quirks.SkipToReady, quirks.Skew = 0.001, 0.03
+	sum := walks(t, quirks)
+	if !few(sum.overtaken+sum.late, sum.purchases) {
+		t.Errorf("one ready reply in less than a thousand purchases: %v", sum)
+	}
+}
+
+// few tells whether n is less than one in a thousand. Of a handful of purchases two are chance.
+func few(n, purchases int) bool { return n*1000 < max(purchases, 2001) }
+
+// walks makes the walks, sees that they led everywhere, and gives what their status replies released.
+func walks(t *testing.T, quirks envoysim.Quirks) guilt {
+	t.Helper()
 	reached := map[string]bool{}
 	var sum guilt
 	for i := range *seeds {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { sum.add(walk(t, seed, reached)) })
+			bubble(t, func(t *testing.T) { sum.add(walk(t, seed, quirks, reached)) })
 		})
 	}
 	for _, word := range []string{
@@ -41,37 +67,13 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	t.Log(sum)
-	if sum.late*1000 >= sum.purchases {
-		t.Errorf("one ready reply to a read in less than a thousand purchases: %v", sum)
-	}
-}
-
-// guilt is how many status replies were ready, by what explains them.
-type guilt struct {
-	purchases int
-	overtaken int // holds that the table has, and under which the purchase became ready in one step
-	late      int // reads that a transition after their look overtook
-	released  int // of both, with payment details
-	peak      int // most requests of one token in a minute
-}
-
-func (g *guilt) add(o guilt) {
-	g.purchases += o.purchases
-	g.overtaken += o.overtaken
-	g.late += o.late
-	g.released += o.released
-	g.peak = max(g.peak, o.peak)
-}
-
-func (g guilt) String() string {
-	return fmt.Sprintf("%d purchases; ready replies: %d to holds that a transition overtook, %d to reads that one overtook after their look, %d of these with payment details; at the most %d requests of a token in a minute",
-		g.purchases, g.overtaken, g.late, g.released, g.peak)
+	return sum
 }
 
 // walk adds to reached the states, rails and routes that its purchases went through.
-func walk(t *testing.T, seed uint64, reached map[string]bool) guilt {
+func walk(t *testing.T, seed uint64, quirks envoysim.Quirks, reached map[string]bool) guilt {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := newWorld(t, envoysim.Options{Seed: seed, Speed: 1, Quirks: envoysim.DefaultQuirks(), AuthFailuresPerMinute: -1}, []string{"asha", "asha", "ravi"})
+	w := newWorld(t, envoysim.Options{Seed: seed, Speed: 1, Quirks: quirks, AuthFailuresPerMinute: -1}, []string{"asha", "asha", "ravi"})
 	defer w.quit()
 	lies := w.watchForLies()
 	w.pass(30 * time.Second)
@@ -128,6 +130,7 @@ func walk(t *testing.T, seed uint64, reached map[string]bool) guilt {
 	}
 	w.checkEverythingWasTold()
 	sum := w.checkGuilt(ready)
+	w.checkReadyReplies()
 	w.checkNoSecrets()
 	for token, c := range w.sim.Requests() {
 		if c.PeakMinute > 40 {
@@ -253,14 +256,8 @@ func (w *world) tale(id string) string {
 func (w *world) checkShown(id string, shown []showing, told map[int64]bool) {
 	slices.SortStableFunc(shown, func(a, b showing) int { return a.at.Compare(b.at) })
 	for i, s := range shown {
-		from := s.at
-		for _, a := range w.away {
-			if !s.at.Before(a[0]) && s.at.Before(a[1]) {
-				from = a[1] // it could not be told before
-			}
-		}
-		if slices.ContainsFunc(w.breaks, func(b time.Time) bool { return !b.Before(s.at) && b.Sub(from) < time.Minute }) {
-			continue // the watcher was stopped before it could tell
+		if w.cutShort(s.at) {
+			continue
 		}
 		higher := slices.ContainsFunc(shown, func(o showing) bool { return o.revision > s.revision && !o.at.After(s.at) })
 		if !higher && !told[s.revision] {
@@ -269,54 +266,15 @@ func (w *world) checkShown(id string, shown []showing, told map[int64]bool) {
 	}
 }
 
-// checkGuilt: the only status replies that were ready are those that no table can avoid, and each was counted.
-func (w *world) checkGuilt(counted float64) guilt {
-	sum := guilt{purchases: len(w.sim.Purchases())}
-	for id, reads := range w.sim.GuiltyReads() {
-		rec, _ := w.sim.Purchase(id)
-		for _, g := range reads {
-			switch {
-			case allowedHold(rec, g):
-				sum.overtaken++
-			case lateRead(rec, g):
-				sum.late++
-			default:
-				w.t.Errorf("%s, %s: %+v\nhistory %+v", id, rec.Purchase.Rail, g, rec.History)
-			}
-			if g.Released {
-				sum.released++
-			}
+// cutShort tells whether the watcher was stopped before it could tell what it was shown at that time.
+func (w *world) cutShort(at time.Time) bool {
+	from := at
+	for _, a := range w.away {
+		if !at.Before(a[0]) && at.Before(a[1]) {
+			from = a[1] // it could not be told before
 		}
 	}
-	all := float64(sum.overtaken + sum.late)
-	if all < counted || all > counted+3 { // some replies were lost
-		w.t.Errorf("%v ready replies, %v counted", all, counted)
-	}
-	return sum
-}
-
-// lateRead tells whether the purchase became ready after a look, less than 5 s before the read, that did not show it.
-func lateRead(rec envoysim.Record, g envoysim.GuiltyRead) bool {
-	if rec.Purchase.Rail == envoysim.GiftCard || g.SinceLook < 0 || g.SinceLook > 5*time.Second || g.LookShowed == rec.Purchase.ID {
-		return false
-	}
-	return slices.ContainsFunc(rec.History, func(h envoysim.Reading) bool {
-		return h.Revision == g.Revision && h.State == envoysim.Ready && h.At.After(g.At.Add(-g.SinceLook))
-	})
-}
-
-// allowedHold tells whether the read was a hold that the table has: of a one-time card that waited for its user, and may
-// go to ready in one step; or one under which the checkout turned from Envoy to the agent while the replica lagged.
-func allowedHold(rec envoysim.Record, g envoysim.GuiltyRead) bool {
-	for _, h := range rec.History {
-		if g.Wait == 0 || h.Revision != g.AfterRevision || rec.Purchase.Rail == envoysim.GiftCard {
-			continue
-		}
-		if h.State == envoysim.WaitingForUser || g.Held && h.CheckoutBy == envoysim.ByEnvoy {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.breaks, func(b time.Time) bool { return !b.Before(at) && b.Sub(from) < time.Minute })
 }
 
 // checkNoSecrets searches all that was published, stored and logged for every secret that Envoy gave out.
