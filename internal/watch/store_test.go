@@ -31,6 +31,8 @@ type store struct {
 	sleeping chan struct{} // publishes wait for it, when set
 	notified func(events.Event)
 	onLast   func(ctx context.Context, id string) error // reads of the newest event fail with what it gives
+	// onAdvance is what comes before cursors are written.
+	onAdvance func(ctx context.Context) error
 }
 
 func newStore() *store {
@@ -138,7 +140,15 @@ func (s *store) Cursor(_ context.Context, id string) (events.Cursor, bool, error
 	return c, ok, nil
 }
 
-func (s *store) Advance(_ context.Context, cursors map[string]events.Cursor) error {
+func (s *store) Advance(ctx context.Context, cursors map[string]events.Cursor) error {
+	s.mu.Lock()
+	fault := s.onAdvance
+	s.mu.Unlock()
+	if fault != nil {
+		if err := fault(ctx); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noState {

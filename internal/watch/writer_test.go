@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -26,6 +27,35 @@ func TestCursorsAreWrittenAtTheEnd(t *testing.T) {
 		b.stop()
 		if c := b.store.cursor(pid(1)); c.Revision != 2 || c.Sequence != 2 {
 			t.Errorf("at the end: %+v", c)
+		}
+	})
+}
+
+// A store that hangs at the end holds up nobody for long: the stream has all of it.
+func TestTheEndWaitsForAStoreThatHangsOnlyALittle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		f.put(operated(1, events.StateProcessing))
+		b := start(t, f)
+		b.pass(30 * time.Second)
+		var late context.CancelFunc
+		b.store.with(func() {
+			b.store.onAdvance = func(ctx context.Context) error {
+				ctx, late = context.WithTimeout(ctx, time.Hour)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		})
+		f.edit(pid(1), func(p *envoy.Purchase) { p.State = "verifying" })
+		b.pass(writerLinger / 2)
+		from := time.Now()
+		b.stop()
+		if late == nil {
+			t.Fatal("nothing was written at the end, so this shows nothing")
+		}
+		late()
+		if took := time.Since(from); took > lastTrip {
+			t.Errorf("the end took %s", took)
 		}
 	})
 }
