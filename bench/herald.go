@@ -99,7 +99,7 @@ func (h *herald) watch(ctx context.Context, a watchArgs) (any, error) {
 		for i := c; i < a.Purchases; i += a.Connections {
 			set.Refs = append(set.Refs, events.WatchRef{PurchaseID: purchaseID(i), Registered: true, Seen: true, Since: time.Now()})
 		}
-		if err := h.redis.PutWatchSet(ctx, name, set); err != nil {
+		if err := h.redis.PutWatchSet(ctx, name, "bench", set); err != nil {
 			return nil, err
 		}
 		h.conns = append(h.conns, watch.Connection{

@@ -19,8 +19,8 @@ import (
 type state interface {
 	Cursor(ctx context.Context, purchaseID string) (events.Cursor, bool, error)
 	Advance(ctx context.Context, cursors map[string]events.Cursor) error
-	WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error)
-	PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error
+	TakeWatchSet(ctx context.Context, connection, owner string) (events.WatchSet, bool, error)
+	PutWatchSet(ctx context.Context, connection, owner string, s events.WatchSet) error
 	Standings(ctx context.Context, sink string, purchases []string) (map[string]events.Standing, error)
 	PutStandings(ctx context.Context, sink string, m map[string]events.Standing) error
 	Silences(ctx context.Context) ([]events.Silence, error)

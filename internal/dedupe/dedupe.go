@@ -9,6 +9,7 @@
 //	                Redis                                     key-value
 //	cursor          herald:{<purchase>}:cursor                cursor.<purchase>
 //	watch set       herald:{<connection>}:watch               watch.<connection>
+//	  its owner     herald:{<connection>}:watch_owner         in the same record
 //	standing        herald:{<sink>}:standing:<purchase>       standing.<sink>.<purchase>
 //	silences        herald:{silences} (hash, field: id)       <id>, in a bucket of its own
 //	lease           herald:{<name>}:lease                     none: one process
@@ -115,7 +116,7 @@ func verb(op string) string {
 	case opAdvance:
 		return "advance cursor"
 	case opWatchSet:
-		return "read watch set"
+		return "take watch set"
 	case opPutWatchSet:
 		return "write watch set"
 	case opStandings:

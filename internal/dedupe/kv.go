@@ -140,23 +140,39 @@ func (k *KV) Advance(ctx context.Context, cursors map[string]events.Cursor) erro
 	return nil
 }
 
-// advance compares and swaps until it has won or a further cursor is there.
+// advance writes a cursor unless a further one is there.
 func advance(ctx context.Context, kv jetstream.KeyValue, key string, c events.Cursor, data []byte) error {
+	return swap(ctx, kv, key, func(stored []byte) ([]byte, error) {
+		if stored == nil {
+			return data, nil
+		}
+		old, err := decode[events.Cursor](stored)
+		if err != nil || later(old, c) {
+			return nil, err
+		}
+		return data, nil
+	})
+}
+
+// swap replaces a record, nil if there is none, by what change makes of it, and
+// again until no other writer has come first. Nil from change: it stays.
+func swap(ctx context.Context, kv jetstream.KeyValue, key string, change func(stored []byte) ([]byte, error)) error {
 	for range casTries {
+		var stored []byte
 		entry, err := kv.Get(ctx, key)
 		switch {
-		case errors.Is(err, jetstream.ErrKeyNotFound):
-			_, err = kv.Create(ctx, key, data)
-		case err != nil:
+		case err == nil:
+			stored = entry.Value()
+		case !errors.Is(err, jetstream.ErrKeyNotFound):
 			return err
+		}
+		data, err := change(stored)
+		switch {
+		case err != nil || data == nil:
+			return err
+		case stored == nil:
+			_, err = kv.Create(ctx, key, data)
 		default:
-			var old events.Cursor
-			if old, err = decode[events.Cursor](entry.Value()); err != nil {
-				return err
-			}
-			if later(old, c) {
-				return nil
-			}
 			_, err = kv.Update(ctx, key, data, entry.Revision())
 		}
 		if err == nil || !swapped(err) {
@@ -172,27 +188,6 @@ func swapped(err error) bool {
 	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
-}
-
-// WatchSet is what a connection watches; false when none is stored.
-func (k *KV) WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error) {
-	s, found, err := kvGet[events.WatchSet](ctx, k, "watch", connection)
-	return s, found, k.metrics.done(opWatchSet, err)
-}
-
-// PutWatchSet stores what a connection watches.
-func (k *KV) PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error {
-	data, err := encode(s)
-	if err == nil {
-		err = checkNames(connection)
-	}
-	if err == nil {
-		err = k.do(ctx, func(kv, _ jetstream.KeyValue) error {
-			_, err := kv.Put(ctx, "watch."+connection, data)
-			return err
-		})
-	}
-	return k.metrics.done(opPutWatchSet, err)
 }
 
 // kvGet reads one record under a kind and one or two names.

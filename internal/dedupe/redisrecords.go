@@ -23,6 +23,20 @@ if old and string.sub(old, 1, 80) > string.sub(ARGV[1], 1, 80) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`
 
+// takeScript makes somebody the owner of a watch set, and gives the set.
+const takeScript = `
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return redis.call('GET', KEYS[1])`
+
+// putScript writes a watch set unless it is another's; 0 says that it is. One
+// that is nobody's, in a store that was emptied, becomes the writer's.
+const putScript = `
+local owner = redis.call('GET', KEYS[2])
+if owner and owner ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return 1`
+
 // silenceScript adds a silence and lets the hash live as long as its longest.
 const silenceScript = `
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -91,29 +105,47 @@ func advanceAll(ctx context.Context, cl *redis.Client, records map[string]string
 	return err
 }
 
-// WatchSet is what a connection watches; false when none is stored.
-func (r *Redis) WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error) {
+// TakeWatchSet gives what a connection watches, false when nothing is stored,
+// and from then on only owner can write it.
+func (r *Redis) TakeWatchSet(ctx context.Context, connection, owner string) (events.WatchSet, bool, error) {
 	if err := checkNames(connection); err != nil {
 		return events.WatchSet{}, false, r.metrics.done(opWatchSet, err)
 	}
-	data, found, err := r.get(ctx, r.key(connection, "watch"))
-	if err != nil || !found {
+	var text string
+	err := r.do(func(cl *redis.Client) (err error) {
+		text, err = redis.NewScript(takeScript).Run(ctx, cl, r.watchKeys(connection), owner, Life.Milliseconds()).Text()
+		return err
+	})
+	if errors.Is(err, redis.Nil) {
+		return events.WatchSet{}, false, nil
+	}
+	if err != nil {
 		return events.WatchSet{}, false, r.metrics.done(opWatchSet, err)
 	}
-	s, err := decode[events.WatchSet](data)
+	s, err := decode[events.WatchSet]([]byte(text))
 	return s, err == nil, r.metrics.done(opWatchSet, err)
 }
 
-// PutWatchSet stores what a connection watches.
-func (r *Redis) PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error {
+func (r *Redis) watchKeys(connection string) []string {
+	return []string{r.key(connection, "watch"), r.key(connection, "watch_owner")}
+}
+
+// PutWatchSet stores what a connection watches. events.ErrTaken: another has
+// taken it since, and nothing was written.
+func (r *Redis) PutWatchSet(ctx context.Context, connection, owner string, s events.WatchSet) error {
 	data, err := encode(s)
 	if err == nil {
 		err = checkNames(connection)
 	}
+	written := 0
 	if err == nil {
-		err = r.do(func(cl *redis.Client) error {
-			return cl.Set(ctx, r.key(connection, "watch"), data, Life).Err()
+		err = r.do(func(cl *redis.Client) (err error) {
+			written, err = redis.NewScript(putScript).Run(ctx, cl, r.watchKeys(connection), owner, Life.Milliseconds(), data).Int()
+			return err
 		})
+	}
+	if err == nil && written == 0 {
+		return fmt.Errorf("write watch set of %s: %w", connection, events.ErrTaken)
 	}
 	return r.metrics.done(opPutWatchSet, err)
 }

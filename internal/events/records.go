@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// ErrTaken is the answer to a write of a record that another owner has taken.
+var ErrTaken = errors.New("another owner has taken this record")
+
 // ErrNewer is the answer of a publish whose subject already holds a newer
 // reading: another worker owns the purchase, so this one must stop.
 var ErrNewer = errors.New("a newer reading of this purchase is already published")

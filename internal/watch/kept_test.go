@@ -142,9 +142,9 @@ type keeping struct {
 	writes atomic.Int64
 }
 
-func (k *keeping) PutWatchSet(ctx context.Context, name string, s events.WatchSet) error {
+func (k *keeping) PutWatchSet(ctx context.Context, name, owner string, s events.WatchSet) error {
 	k.writes.Add(1)
-	return k.store.PutWatchSet(ctx, name, s)
+	return k.store.PutWatchSet(ctx, name, owner, s)
 }
 
 // What is watched is written again each day although nothing changes: the store forgets what is not.

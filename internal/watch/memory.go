@@ -48,12 +48,12 @@ func newMemory() memory {
 	}
 }
 
-// loadSet reads what was watched before, until the store answers.
+// loadSet takes what was watched before, until the store answers: from then on no other term can write it.
 func (t *term) loadSet(ctx context.Context) {
 	t.spawn(ctx, func(ctx context.Context) effect {
 		delays := backoff.Policy{Base: time.Second, Max: 30 * time.Second}
-		for try := 0; ; try++ {
-			set, found, err := t.w.sets.WatchSet(ctx, t.conn.Name)
+		for try := 0; t.owned.Err() == nil; try++ {
+			set, found, err := t.w.sets.TakeWatchSet(ctx, t.conn.Name, t.writer.owner)
 			if err == nil && !found {
 				set, err = t.salvage(ctx)
 			}
@@ -67,7 +67,17 @@ func (t *term) loadSet(ctx context.Context) {
 			t.log.Warn("read watch set", "error", err)
 			pause(ctx, delays.Delay(try)+200*time.Millisecond)
 		}
+		return nil
 	})
+}
+
+// retakeSet takes the set again when another has taken it, and the lease is ours all the same: a process that was stopped
+// in the midst of taking it, and has lost its lease since. What that one wrote is taken up with the rest.
+func (t *term) retakeSet(ctx context.Context) {
+	if t.writer.overtaken() {
+		t.log.Warn("another owner took the watch set")
+		t.loadSet(ctx)
+	}
 }
 
 // salvage makes a set of what this process and the stream know, where the store knows nothing: it may have been emptied,
@@ -87,6 +97,7 @@ func (t *term) salvage(ctx context.Context) (events.WatchSet, error) {
 // remember takes up what was watched before.
 func (t *term) remember(ctx context.Context, set events.WatchSet, found bool, now time.Time) {
 	t.memory.loaded = true
+	t.writer.goOn()
 	t.memory.baselined = t.memory.baselined || set.Baselined
 	t.agentID = cmp.Or(t.agentID, set.Agent)
 	t.sense.readyDay = later(t.sense.readyDay, set.ReadyTold)

@@ -29,10 +29,11 @@ type Cursors interface {
 
 // Sets remember what each connection watches.
 type Sets interface {
-	// WatchSet reports false when nothing is known. An error means that it cannot be known now.
-	WatchSet(ctx context.Context, connection string) (events.WatchSet, bool, error)
-	// PutWatchSet replaces what is remembered.
-	PutWatchSet(ctx context.Context, connection string, s events.WatchSet) error
+	// TakeWatchSet gives what is remembered, and from then on only owner may replace it. It reports false when nothing is
+	// known. An error means that it cannot be known now.
+	TakeWatchSet(ctx context.Context, connection, owner string) (events.WatchSet, bool, error)
+	// PutWatchSet replaces what is remembered. events.ErrTaken: another has taken it, and nothing was written.
+	PutWatchSet(ctx context.Context, connection, owner string, s events.WatchSet) error
 }
 
 // Leases make sure that one process at a time watches a connection.

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -153,6 +154,7 @@ func (t *term) tell(ctx context.Context) {
 type writer struct {
 	w          *Watcher
 	connection string
+	owner      string // no other has this name: sets of others are refused once ours was read
 	wake       chan struct{}
 	hurry      chan struct{} // a set waits, and perhaps a host for it
 	seat       *seat         // woken when a set is written
@@ -162,13 +164,17 @@ type writer struct {
 	set     *events.WatchSet
 	done    []func(error)
 	writing bool // a set is on its way
+	taken   bool // another owner has the set
 	trouble bool
 }
 
 var errNotLoaded = errors.New("the watch set is not read yet")
 
 func newWriter(w *Watcher, connection string, s *seat) *writer {
-	return &writer{w: w, connection: connection, seat: s, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), cursors: map[string]events.Cursor{}}
+	return &writer{
+		w: w, connection: connection, owner: rand.Text(), seat: s,
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), cursors: map[string]events.Cursor{},
+	}
 }
 
 func (w *writer) putCursor(id string, c events.Cursor) {
@@ -192,6 +198,22 @@ func (w *writer) free() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.writing
+}
+
+// overtaken tells, once, that another owner has the set. None is free to be given until goOn.
+func (w *writer) overtaken() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.taken
+	w.taken = false
+	return taken
+}
+
+// goOn has sets given again: what is stored is known, and ours.
+func (w *writer) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing = false
 }
 
 func ping(c chan<- struct{}) {
@@ -267,7 +289,11 @@ func (w *writer) flushSet(ctx context.Context) error {
 	if set == nil {
 		return nil
 	}
-	err := w.w.sets.PutWatchSet(ctx, w.connection, *set)
+	err := w.w.sets.PutWatchSet(ctx, w.connection, w.owner, *set)
+	if errors.Is(err, events.ErrTaken) {
+		w.lose(done)
+		return nil
+	}
 	for _, f := range done {
 		f(err)
 	}
@@ -282,6 +308,14 @@ func (w *writer) flushSet(ctx context.Context) error {
 	}
 	w.seat.ping()
 	return err
+}
+
+// lose has the loop take the set again, if it still may. Who waits for this one waits for the next.
+func (w *writer) lose(done []func(error)) {
+	w.mu.Lock()
+	w.taken, w.done = true, append(done, w.done...)
+	w.mu.Unlock()
+	w.seat.ping()
 }
 
 func (w *writer) flushCursors(ctx context.Context) error {

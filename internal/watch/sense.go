@@ -56,6 +56,7 @@ func (l *levels) clear() {
 // tick does what is due every ten seconds.
 func (t *term) tick(ctx context.Context, now time.Time) {
 	t.obeyHalt(ctx, now)
+	t.retakeSet(ctx)
 	if now.Before(t.sense.next) {
 		return
 	}

@@ -24,8 +24,9 @@ type store struct {
 	last     map[string]int // subject -> index
 	cursors  map[string]events.Cursor
 	sets     map[string]events.WatchSet
-	tries    int // publishes, failed ones too
-	loseAck  int // the next so many publishes are stored and answered with an error
+	owners   map[string]string // of sets
+	tries    int               // publishes, failed ones too
+	loseAck  int               // the next so many publishes are stored and answered with an error
 	noBus    bool
 	noState  bool
 	sleeping chan struct{} // publishes wait for it, when set
@@ -33,10 +34,12 @@ type store struct {
 	onLast   func(ctx context.Context, id string) error // reads of the newest event fail with what it gives
 	// onAdvance is what comes before cursors are written.
 	onAdvance func(ctx context.Context) error
+	// onSet is what comes before a set is taken or, written, put.
+	onSet func(written bool)
 }
 
 func newStore() *store {
-	return &store{last: map[string]int{}, cursors: map[string]events.Cursor{}, sets: map[string]events.WatchSet{}}
+	return &store{last: map[string]int{}, cursors: map[string]events.Cursor{}, sets: map[string]events.WatchSet{}, owners: map[string]string{}}
 }
 
 func (s *store) with(f func()) {
@@ -169,23 +172,38 @@ func (s *store) advance(id string, c events.Cursor) {
 	}
 }
 
-func (s *store) WatchSet(_ context.Context, name string) (events.WatchSet, bool, error) {
+func (s *store) beforeSet(written bool) {
+	s.mu.Lock()
+	f := s.onSet
+	s.mu.Unlock()
+	if f != nil {
+		f(written)
+	}
+}
+
+func (s *store) TakeWatchSet(_ context.Context, name, owner string) (events.WatchSet, bool, error) {
+	s.beforeSet(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noState {
 		return events.WatchSet{}, false, errAway
 	}
 	set, ok := s.sets[name]
+	s.owners[name] = owner
 	return set, ok, nil
 }
 
-func (s *store) PutWatchSet(_ context.Context, name string, set events.WatchSet) error {
+func (s *store) PutWatchSet(_ context.Context, name, owner string, set events.WatchSet) error {
+	s.beforeSet(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.noState {
 		return errAway
 	}
-	s.sets[name] = set
+	if o := s.owners[name]; o != "" && o != owner {
+		return events.ErrTaken
+	}
+	s.sets[name], s.owners[name] = set, owner
 	return nil
 }
 
@@ -220,6 +238,7 @@ func (s *store) forgetState() {
 	s.with(func() {
 		clear(s.cursors)
 		clear(s.sets)
+		clear(s.owners)
 	})
 }
 

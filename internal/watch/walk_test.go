@@ -237,7 +237,7 @@ func (w *world) checkEverythingWasTold() {
 			w.t.Errorf("%s ended as %s at revision %d, last told: %s at %d\n%s\n%+v", id, rec.Purchase.State, rec.Purchase.Revision, last.State, last.Reading.Revision, w.tale(id), rec.History)
 		}
 	}
-	if n := len(w.sim.Purchases()); n < 30 || said < 3*n {
+	if n := len(w.sim.Purchases()); n < 30 || said < 2*n {
 		w.t.Errorf("%d purchases, %d events: the walk shows little", n, said)
 	}
 }
