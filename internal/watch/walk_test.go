@@ -37,7 +37,7 @@ func TestWalk(t *testing.T) {
 // shows that nothing of ours adds to it.
 func TestWalkSeldomReady(t *testing.T) {
 	quirks := envoysim.DefaultQuirks()
-	quirks.SkipToReady, quirks.Skew = 0.001, 0.03
+	quirks.SkipToReady, quirks.Skew = 0.001, 0.01
 	sum := walks(t, quirks)
 	if !few(sum.overtaken+sum.late, sum.purchases) {
 		t.Errorf("one ready reply in less than a thousand purchases: %v", sum)
