@@ -38,7 +38,7 @@ func (w *world) checkGuilt(counted float64) guilt {
 		rec, _ := w.sim.Purchase(id)
 		for _, g := range reads {
 			switch {
-			case allowedHold(rec, g):
+			case allowedHold(rec, g), w.hurriedHold(rec, g):
 				sum.overtaken++
 			case lateRead(rec, g):
 				sum.late++
@@ -75,6 +75,24 @@ func allowedHold(rec envoysim.Record, g envoysim.GuiltyRead) bool {
 			continue
 		}
 		if h.State == envoysim.WaitingForUser || g.Held && h.CheckoutBy == envoysim.ByEnvoy {
+			return true
+		}
+	}
+	return false
+}
+
+// hurriedHold tells whether the read was a hold that went out less than 5 s after a reply that showed Envoy checking out,
+// and the purchase had turned to the agent and become ready before it arrived.
+func (w *world) hurriedHold(rec envoysim.Record, g envoysim.GuiltyRead) bool {
+	if g.AfterRevision < 0 || rec.Purchase.Rail == envoysim.GiftCard || !slices.ContainsFunc(rec.History, func(h envoysim.Reading) bool {
+		return h.Revision == g.AfterRevision && h.CheckoutBy == envoysim.ByEnvoy
+	}) {
+		return false
+	}
+	for _, one := range w.witnesses {
+		if w.tokens[one.token] == g.Token && slices.ContainsFunc(one.shown, func(s showing) bool {
+			return s.id == rec.Purchase.ID && s.revision == int64(g.AfterRevision) && !s.at.After(g.At) && g.At.Sub(s.at) <= freshFor
+		}) {
 			return true
 		}
 	}

@@ -63,6 +63,7 @@ type showing struct {
 type witness struct {
 	envoy.Reader
 	name  string // of the connection
+	token int    // which of the world's
 	agent string // whose purchases count
 	mu    sync.Mutex
 	shown []showing
@@ -165,7 +166,7 @@ func (w *world) again() {
 		o.Log = slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		for i, token := range w.tokens {
 			name := fmt.Sprintf("host-%d", i)
-			reader := &witness{name: name, agent: agentID(i), Reader: envoy.New(envoy.Options{
+			reader := &witness{name: name, token: i, agent: agentID(i), Reader: envoy.New(envoy.Options{
 				BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{Transport: direct{w.sim.Handler()}},
 				Token: func(context.Context) (secret.Value, error) { return secret.New(token), nil },
 			})}
