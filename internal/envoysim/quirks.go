@@ -30,7 +30,8 @@ type Quirks struct {
 	AsksDetails         float64 // start_purchase begins in needs_details
 }
 
-// DefaultQuirks are the probabilities that demos and random walks use.
+// DefaultQuirks are the probabilities that demos and random walks use. They are high, so that a short run meets each; no
+// page says how often Envoy does any of it.
 func DefaultQuirks() Quirks {
 	return Quirks{
 		SkipToReady: 0.1, NewAttempt: 0.1, EnvoyTakesOver: 0.08, RouteFlip: 0.08, StopChecking: 0.2,
