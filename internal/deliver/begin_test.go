@@ -97,6 +97,23 @@ func TestB25_StreamMadeAnewUnderItsOwner(t *testing.T) {
 	})
 }
 
+// What the store would not take is written by the end of the ownership.
+func TestStopWritesWhatIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, stop := w.run()
+		pass(time.Second)
+		w.store.trouble(nil, errors.New("out of reach"))
+		w.stream.publish(event("pur_a", 1, events.SituationWorking))
+		pass(time.Second)
+		w.store.trouble(nil, nil)
+		stop()
+		if st := w.store.get("pur_a"); st.LastID != "pur_a-0-1-0" {
+			t.Errorf("the standing is %+v", st)
+		}
+	})
+}
+
 // Where neither the store nor the server can say what was told, nothing is left out.
 func TestNothingKnownBeginsAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -58,6 +58,17 @@ func TestConsumerKeepsItsPlaceUntilItIsMadeAgain(t *testing.T) {
 	})
 }
 
+func TestNewSinkIsToldNoOldNotice(t *testing.T) {
+	b := openURL(t, natstest.Start(t).URL())
+	publish(t, b, notice("old news"), 0)
+	all := feed(t, b, 0, 1)
+	o := own(t, b.Consumer("orders"), stream.StartNewest)
+	wantIDs(t, "what is", o.take(1), all)
+	fresh := notice("news")
+	publish(t, b, fresh, 0)
+	wantIDs(t, "what comes", o.take(1), []string{fresh.ID})
+}
+
 // unmade has the consumer deleted by beginnings that cannot make it again.
 func unmade(t *testing.T, js jetstream.JetStream, c *stream.Consumer) {
 	t.Helper()
