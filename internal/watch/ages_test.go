@@ -119,3 +119,30 @@ func TestLostPurchaseIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// A superseded purchase whose successor is not named at first is asked for a day long, and then let go of.
+func TestSuccessorIsNamedLate(t *testing.T) {
+	for after, want := range map[time.Duration]string{20 * time.Hour: "processing:revision", 30 * time.Hour: ""} {
+		bubble(t, func(t *testing.T) {
+			f := newFar()
+			b := start(t, f)
+			defer b.stop()
+			b.pass(30 * time.Second)
+			f.put(operated(1, events.StateProcessing))
+			b.pass(2 * time.Minute)
+			f.edit(pid(1), func(p *envoy.Purchase) { p.State = "superseded" })
+			next := operated(2, events.StateProcessing)
+			f.put(next)
+			f.with(func() { f.active, f.list = "", nil }) // only the link leads to it
+			b.pass(after)
+			f.edit(pid(1), func(p *envoy.Purchase) { p.Chain.SupersededBy = ptr(pid(2)) })
+			f.with(func() { f.active, f.list = "", nil })
+			f.forgetCalls()
+			b.pass(3 * time.Hour)
+			b.wantStates(pid(2), want)
+			if want == "" && len(f.made(envoy.ToolStatus)) > 0 {
+				t.Error("it is still read")
+			}
+		})
+	}
+}

@@ -328,6 +328,8 @@ func TestSeatsAtABudget(t *testing.T) {
 	b := bs.get("token")
 	one, two := newSeat(), newSeat()
 	b.join(one, t0)
+	b.take(one, wish{since: t0}, t0)
+	b.pass(one, t0)
 	b.leave(one, t0.Add(30*time.Second))
 	now := t0.Add(time.Minute)
 	b.join(one, now)
@@ -348,4 +350,33 @@ func TestSeatsAtABudget(t *testing.T) {
 	if ok, _ := b.take(two, wish{class: classDiscover, since: now}, later); !ok {
 		t.Error("the other waits for one that wants nothing")
 	}
+}
+
+// Two replies about another purchase are no news yet, and neither are any number with good ones between.
+func TestForeignRepliesAreToldAtTheThirdInARow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFar()
+		b := watching(t, f)
+		defer b.stop()
+		replies, wrong := 0, func(n int) bool { return n%3 != 0 }
+		f.with(func() {
+			f.rewrite = func(s *envoy.Status) {
+				if replies++; wrong(replies) {
+					s.Purchase.PurchaseID = pid(66)
+				}
+			}
+		})
+		b.pass(time.Hour)
+		if n := counter(t, b.w.metrics.foreign); n < 20 {
+			t.Errorf("%v foreign replies counted", n)
+		}
+		if n := len(b.store.noticed(events.NoticeForeign)); n != 0 {
+			t.Errorf("%d notices, and never three in a row", n)
+		}
+		f.with(func() { replies, wrong = 0, func(n int) bool { return n <= 3 } })
+		b.pass(10 * time.Minute)
+		if n := b.store.noticed(events.NoticeForeign); len(n) != 1 || n[0].Notice.Count != 3 {
+			t.Errorf("%d notices of three in a row", len(n))
+		}
+	})
 }
