@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -377,6 +378,50 @@ func TestForeignRepliesAreToldAtTheThirdInARow(t *testing.T) {
 		b.pass(10 * time.Minute)
 		if n := b.store.noticed(events.NoticeForeign); len(n) != 1 || n[0].Notice.Count != 3 {
 			t.Errorf("%d notices of three in a row", len(n))
+		}
+	})
+}
+
+// Trials of refused tokens are five seconds apart over all connections, also where the budget of a token makes its own late.
+func TestLateTrialsAreSpacedToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var fars []*far
+		b := start(t, newFar(), func(o *Options) {
+			o.Connections, o.Policy.RequestsPerMinute = nil, 2
+			for n := range 12 {
+				f := newFar()
+				f.onLook = func(int) error { return refusal(envoy.CodeUnauthenticated, false, 0) }
+				f.onList = f.onLook
+				fars = append(fars, f)
+				o.Connections = append(o.Connections, Connection{
+					Name: fmt.Sprintf("host-%d", n), Reader: f, TokenChanged: func(context.Context) bool { return true },
+				})
+			}
+		})
+		defer b.stop()
+		b.pass(3 * time.Minute) // each has found out
+		for _, f := range fars {
+			f.forgetCalls()
+		}
+		b.pass(30 * time.Minute)
+		var all []time.Time
+		for i, f := range fars {
+			made := f.made("")
+			if len(made) == 0 {
+				t.Errorf("host-%d has no turn in half an hour", i)
+			}
+			for _, a := range made {
+				all = append(all, a.at)
+			}
+		}
+		slices.SortFunc(all, time.Time.Compare)
+		if len(all) < 100 {
+			t.Errorf("%d trials", len(all))
+		}
+		for i := 1; i < len(all); i++ {
+			if d := all[i].Sub(all[i-1]); d < authEvery {
+				t.Fatalf("two trials within %s", d)
+			}
 		}
 	})
 }
