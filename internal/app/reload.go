@@ -49,25 +49,38 @@ func newReloader(a *App, st *stores, c *crew, w *watch.Watcher, s *silences) *re
 	return r
 }
 
-// run reloads at each hangup and whenever the file or the folder of connections
-// has another content.
+// run reloads at each hangup, whenever the file or the folder of connections has another content, and when what a
+// refused configuration lacked is there.
 func (r *reloader) run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	last := r.digest()
+	last, lacks := r.digest(), ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.a.Hangup:
 		case <-tick.C:
-			if r.digest() == last {
+			if r.digest() == last && (lacks == "" || r.lacks() == lacks) {
 				continue
 			}
 		}
-		last = r.digest()
+		last, lacks = r.digest(), r.lacks()
 		_ = r.reload(ctx) // it has told
 	}
+}
+
+// lacks says what is wrong with the file and what it refers to; empty: nothing. A token can come after the connection
+// that it is for, and nothing else tells of that.
+func (r *reloader) lacks() string {
+	cfg, err := load(r.a.File, r.a.Role)
+	if err == nil && r.watcher != nil {
+		_, err = cfg.AllConnections()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // digest changes with the content of what is watched. A file that cannot be read
