@@ -61,12 +61,12 @@ func (r *reloader) run(ctx context.Context) error {
 			return nil
 		case <-r.a.Hangup:
 		case <-tick.C:
-			if r.digest() == last && (lacks == "" || r.lacks() == lacks) {
+			if r.digest() == last && (lacks == "" || r.lacks() == lacks) { //nolint:contextcheck // it reads small local files
 				continue
 			}
 		}
-		last, lacks = r.digest(), r.lacks()
-		_ = r.reload(ctx) // it has told
+		last, lacks = r.digest(), r.lacks() //nolint:contextcheck // it reads small local files
+		_ = r.reload(ctx)                   // it has told
 	}
 }
 
