@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/heraldbridge/herald/internal/deliver"
 )
 
 const floorWhole = "hold, decode, publish, consume, POST"
@@ -95,5 +97,5 @@ func (b *bench) awaitAll(ctx context.Context, w *world, who string, count int) (
 	return got, nil
 }
 
-// inHand is how many messages a sink has fetched ahead: twice what it sends at once.
-func (b *bench) inHand() int { return 2 * concurrency }
+// inHand is how many messages a sink has fetched ahead, as in the programs.
+func (b *bench) inHand() int { return deliver.InHand * concurrency }

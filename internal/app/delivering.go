@@ -102,7 +102,7 @@ type source struct {
 // newSource takes no more messages in hand than the loop can use.
 func newSource(bus *stream.Bus, s builtSink) *source {
 	c := bus.Consumer(s.cfg.Name)
-	c.InHand = 2 * s.inFlight
+	c.InHand = deliver.InHand * s.inFlight
 	return &source{c, bus, s.cfg.Name}
 }
 

@@ -24,16 +24,20 @@ func (s *shift) pull(ctx context.Context) {
 	}
 }
 
-// grant lets the puller bring messages: twice as many in hand as there are
+// InHand is how many messages a loop takes in hand for each send at once. Those that are sent wait for their record to be
+// written, so with twice as many as sends the places stood empty at every write.
+const InHand = 4
+
+// grant lets the puller bring messages: so many times as many in hand as there are
 // places to send, and while the sink is in trouble just enough to probe with:
 // a message of another lane than the one that failed last.
 func (s *shift) grant() {
-	limit := 2 * s.o.Concurrency
+	limit := InHand * s.o.Concurrency
 	if !s.l.breaker.closed() {
 		limit = 1
 		if s.l.breaker.state == StateDown && s.nothingElse() {
 			s.makeRoom()
-			limit = min(2*s.o.Concurrency, s.inHand+1)
+			limit = min(InHand*s.o.Concurrency, s.inHand+1)
 		}
 	}
 	for s.ending == nil && s.inHand+s.granted < limit {
@@ -46,7 +50,7 @@ func (s *shift) grant() {
 // last where that lane alone fills the hands: other lanes must have a probe.
 func (s *shift) makeRoom() {
 	ln := s.lanes[s.l.breaker.last]
-	if ln == nil || s.inHand+s.granted < 2*s.o.Concurrency {
+	if ln == nil || s.inHand+s.granted < InHand*s.o.Concurrency {
 		return
 	}
 	for _, it := range ln.items[min(1, len(ln.items)):] {
@@ -56,9 +60,10 @@ func (s *shift) makeRoom() {
 	}
 }
 
-// nothingElse reports whether all that waits to be sent is of the lane that failed last.
+// nothingElse reports whether all that waits to be sent is of the lane that failed last. What waits for its record may be
+// of another.
 func (s *shift) nothingElse() bool {
-	return !slices.ContainsFunc(s.ready, func(ln *lane) bool { return ln.key != s.l.breaker.last })
+	return len(s.asking) == 0 && !slices.ContainsFunc(s.ready, func(ln *lane) bool { return ln.key != s.l.breaker.last })
 }
 
 // handBack returns what is in hand to the stream, in its order, when the loop

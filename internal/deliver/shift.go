@@ -74,7 +74,7 @@ type shift struct {
 }
 
 func newShift(owned context.Context, l *Loop, b *book) *shift {
-	room := 2*l.o.Concurrency + 1
+	room := InHand*l.o.Concurrency + 1
 	s := &shift{
 		l: l, o: &l.o, book: b, owned: owned,
 		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
