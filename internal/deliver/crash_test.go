@@ -170,7 +170,7 @@ func TestStopHandsBackInOrder(t *testing.T) {
 		_, stop := w.run()
 		pass(time.Second)
 		stop()
-		if n := w.stream.naks; len(n) != 8 || !slices.IsSorted(n) {
+		if n := w.stream.naks; len(n) != (InHand-1)*8 || !slices.IsSorted(n) {
 			t.Errorf("handed back %v", n)
 		}
 	})

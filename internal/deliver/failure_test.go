@@ -61,12 +61,12 @@ func TestB20_NoConnectionIsRetriedAndNeverBookedAsSent(t *testing.T) {
 			}
 			return nil
 		})
-		for r := range int64(10) {
+		for r := range int64(40) {
 			w.stream.publish(event(fmt.Sprintf("pur_%d", r), 1, events.SituationWorking))
 		}
 		l, stop := w.run()
 		pass(time.Minute)
-		if st := l.Status(); st.State != StateDown || st.NextProbe.IsZero() || st.InHand > 8 {
+		if st := l.Status(); st.State != StateDown || st.NextProbe.IsZero() || st.InHand > InHand*w.o.Concurrency {
 			t.Errorf("status %+v", st)
 		}
 		if w.metric("herald_deliver_up") != 0 || w.metric("herald_deliver_sent_total") != 0 {
@@ -74,7 +74,7 @@ func TestB20_NoConnectionIsRetriedAndNeverBookedAsSent(t *testing.T) {
 		}
 		pass(4 * time.Minute)
 		stop()
-		if got := w.sink.got(); len(got) != 10 || len(w.graves.all()) != 0 {
+		if got := w.sink.got(); len(got) != 40 || len(w.graves.all()) != 0 {
 			t.Errorf("accepted %v, buried %v", got, w.graves.all())
 		}
 		if n := len(w.sink.tried()); n > 40 {

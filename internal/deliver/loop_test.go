@@ -48,7 +48,7 @@ func TestDeliversInOrder(t *testing.T) {
 		if left := w.stream.unsettled(); len(left) != 0 {
 			t.Errorf("not acknowledged: %v", left)
 		}
-		if w.sink.most > 4 || w.sink.most < 3 || w.stream.most > 8 {
+		if w.sink.most > 4 || w.sink.most < 3 || w.stream.most > InHand*w.o.Concurrency {
 			t.Errorf("%d at once, %d in hand", w.sink.most, w.stream.most)
 		}
 		if got := w.metric("herald_deliver_sent_total"); got != 15 {
@@ -230,10 +230,12 @@ func TestNewestOnlySink(t *testing.T) {
 		_, stop := w.run()
 		pass(time.Second)
 		stop()
-		if got := w.sink.got(); !slices.Equal(got, []string{"pur_a-0-9-0", "host-a-parked-one", "host-a-parked-two"}) {
-			t.Errorf("accepted %v", got)
+		got := w.sink.got()
+		newest := slices.Index(got, "pur_a-0-9-0")
+		if len(got) != 3 || newest < 0 || !slices.Contains(got, "host-a-parked-one") || !slices.Contains(got, "host-a-parked-two") {
+			t.Fatalf("accepted %v", got)
 		}
-		if held := w.sink.accepted[0].n.Held; held != 9 {
+		if held := w.sink.accepted[newest].n.Held; held != 9 {
 			t.Errorf("held %d", held)
 		}
 		if len(w.stream.unsettled()) != 0 {

@@ -94,7 +94,7 @@ func TestReceiverDownForTwentyMinutes(t *testing.T) {
 		publish(10 * time.Second)
 		pass(3 * time.Minute) // the next probe may be half a minute away
 
-		if during != before || most > 32 || worlds[0].stream.most > 32 {
+		if during != before || most > InHand*worlds[0].o.Concurrency || worlds[0].stream.most > InHand*worlds[0].o.Concurrency {
 			t.Errorf("%d accepted while it is down, at most %d in hand", during-before, most)
 		}
 		var late []time.Time

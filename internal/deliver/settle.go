@@ -1,14 +1,15 @@
 package deliver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/heraldbridge/herald/internal/events"
 )
 
-// linger is how long what is to be written may wait for more of its kind while
-// sends are under way: a trip to the store costs about as much as a send.
-const linger = 2 * time.Millisecond
+// linger is how long what is to be written may wait for more of its kind: a trip
+// to the store costs about as much as a send.
+const linger = 10 * time.Millisecond
 
 // job is a lane whose standing is to be written before it goes on.
 type job struct {
@@ -110,10 +111,12 @@ func (s *shift) write() (released bool) {
 	return len(free) > 0
 }
 
-// worthATrip reports whether what is to be written has waited for long enough, or
-// is so much that sends may soon have to wait for it.
+// worthATrip reports whether what is to be written has waited for long enough, is
+// so much that sends may soon have to wait for it, is the last, or has more
+// waiting behind it in its lane.
 func (s *shift) worthATrip(now time.Time) bool {
-	return len(s.jobs) == 0 || len(s.jobs) >= s.o.Concurrency || s.sending == 0 || !now.Before(s.jobs[0].since.Add(linger))
+	return len(s.jobs) == 0 || len(s.jobs) >= 2*s.o.Concurrency || s.ending != nil || !now.Before(s.jobs[0].since.Add(linger)) ||
+		slices.ContainsFunc(s.jobs, func(j job) bool { return len(j.ln.items) > 1 })
 }
 
 // finishWrite takes up what became of a trip to the store, for which jobs waited.

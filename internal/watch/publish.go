@@ -232,7 +232,7 @@ func (w *writer) troubled() bool {
 
 // Cursors may wait for more of their kind: a trip to the store costs about as much as the reading that it is about.
 const (
-	writerLinger = 100 * time.Millisecond
+	writerLinger = 500 * time.Millisecond
 	lastTrip     = 2 * time.Second // for what waits at the end
 )
 
