@@ -223,9 +223,7 @@ func TestStreamsChangedByHand(t *testing.T) {
 		_, err := b.Publish(t.Context(), reading(1, 0, 1, 0), 0)
 		return err == nil
 	})
-	if said.count("stream was missing and was made again") != 1 {
-		t.Errorf("the deletion is not said:\n%s", said.String())
-	}
+	eventually(t, "the deletion is said", func() bool { return said.count("stream was missing and was made again") == 1 })
 	must(t, b.Healthy())
 }
 
