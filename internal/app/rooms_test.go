@@ -28,21 +28,20 @@ func rooms() map[string]room {
 		"internal/secret":        {nil, "a secret must be usable everywhere, so it may know nobody"},
 		"internal/backoff":       {nil, "arithmetic of delays; it must not become a drawer"},
 		"internal/deadline":      {nil, "a way to share timers; it knows nobody's calls"},
-		"internal/crew":          {nil, "a way to share goroutines; it knows nobody's jobs"},
 		"internal/telemetry":     {nil, "it builds loggers and registries and is handed down, never reached for"},
 		"internal/envoysim":      {nil, "the stand-in shares no type with the client, so that one misreading cannot hide in both"},
-		"internal/envoy":         {[]string{"internal/secret"}, "the contract's types must not learn what is done with them"},
+		"internal/envoy":         {[]string{"internal/secret", "internal/deadline"}, "the contract's types must not learn what is done with them"},
 		"config":                 {[]string{"internal/secret"}, "the outside format of configuration knows no sink, stream or network"},
 		"internal/route":         {[]string{"internal/events"}, "deciding is pure: no I/O, no clock, no sink"},
 		"internal/stream":        {[]string{"internal/events", "internal/deadline"}, "the bus does not route, render or judge duplicates"},
 		"internal/dedupe":        {[]string{"internal/events"}, "the store does not decide what a duplicate means"},
-		"internal/watch":         {[]string{"internal/envoy", "internal/events", "internal/secret", "internal/backoff", "internal/crew", "internal/deadline"}, "the watcher declares what it needs and sees no bus, store or sink"},
+		"internal/watch":         {[]string{"internal/envoy", "internal/events", "internal/secret", "internal/backoff", "internal/deadline"}, "the watcher declares what it needs and sees no bus, store or sink"},
 		"internal/sinks":         {[]string{"internal/events", "internal/secret", "internal/backoff"}, "a sink sees only the event: it cannot reach Envoy, the configuration or the loop"},
 		"internal/sinks/words":   {[]string{"internal/events"}, "words about situations depend on situations alone"},
 		"internal/sinks/slack":   {sinkMay(), "sinks do not know each other, the bus or the store"},
 		"internal/sinks/email":   {sinkMay(), "sinks do not know each other, the bus or the store"},
 		"internal/sinks/webhook": {sinkMay(), "sinks do not know each other, the bus or the store"},
-		"internal/deliver":       {[]string{"internal/events", "internal/route", "internal/sinks", "internal/backoff", "internal/crew", "internal/deadline"}, "the loop knows no sink's format and nothing upstream"},
+		"internal/deliver":       {[]string{"internal/events", "internal/route", "internal/sinks", "internal/backoff", "internal/deadline"}, "the loop knows no sink's format and nothing upstream"},
 		"cmd/herald":             {program("internal/console", "internal/demo", "internal/events", "internal/secret"), "a program has flags, signals and an exit code: work belongs to app"},
 		"cmd/watcher":            {program(), "a program has flags, signals and an exit code: work belongs to app"},
 		"cmd/notifier":           {program(), "a program has flags, signals and an exit code: work belongs to app"},
@@ -56,7 +55,7 @@ func program(more ...string) []string {
 }
 
 func sinkMay() []string {
-	return []string{"internal/sinks", "internal/sinks/words", "internal/events", "internal/secret", "internal/backoff"}
+	return []string{"internal/sinks", "internal/sinks/words", "internal/events", "internal/secret", "internal/backoff", "internal/deadline"}
 }
 
 // free rooms may import what they like: the one that wires, the programs, and code that only tests and demos use.

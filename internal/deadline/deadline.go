@@ -28,3 +28,12 @@ func (s *Shared) Between(parent context.Context, least, most time.Duration) cont
 	s.ctx = ctx
 	return ctx
 }
+
+// Within gives a context that ends after d. One that ends by itself until slack later is as good, and lighter than
+// another around it.
+func Within(ctx context.Context, d, slack time.Duration) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d+slack {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
+}

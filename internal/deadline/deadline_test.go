@@ -62,3 +62,26 @@ func TestSharedIsNotForEveryone(t *testing.T) {
 		pass(2 * time.Minute)
 	})
 }
+
+// A deadline that comes in time is taken as it is; without one, or with a later one, there is one of its own.
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			has   time.Duration // zero: no deadline
+			ended time.Duration
+		}{"none": {0, 10 * time.Second}, "sooner": {5 * time.Second, 5 * time.Second}, "little later": {11 * time.Second, 11 * time.Second}, "too late": {12 * time.Second, 10 * time.Second}} {
+			parent, cancel := context.WithCancel(t.Context())
+			if c.has > 0 {
+				parent, cancel = context.WithTimeout(t.Context(), c.has)
+			}
+			begun := time.Now()
+			ctx, done := deadline.Within(parent, 10*time.Second, time.Second)
+			<-ctx.Done()
+			if took := time.Since(begun); took != c.ended {
+				t.Errorf("%s: it ended after %s, not %s", name, took, c.ended)
+			}
+			done()
+			cancel()
+		}
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heraldbridge/herald/internal/crew"
 	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/events"
 	"github.com/heraldbridge/herald/internal/route"
@@ -37,8 +36,9 @@ type shift struct {
 	tokens     chan struct{}
 	pullErr    chan error
 
-	crew  *crew.Crew // what is done beside the loop
+	work  chan func() func() // what is done beside the loop; what it returns is done by the loop
 	ended chan func()
+	crew  sync.WaitGroup
 
 	lanes   map[string]*lane
 	ready   []*lane             // waiting for a free place to send
@@ -78,7 +78,7 @@ func newShift(owned context.Context, l *Loop, b *book) *shift {
 	s := &shift{
 		l: l, o: &l.o, book: b, owned: owned,
 		arrived: make(chan Message, room), tokens: make(chan struct{}, room),
-		pullErr: make(chan error, 1), crew: crew.New(l.o.Concurrency), ended: make(chan func(), room),
+		pullErr: make(chan error, 1), work: make(chan func() func()), ended: make(chan func(), room),
 		lanes: map[string]*lane{}, delayed: map[*lane]time.Time{}, asking: map[string]bool{}, waits: newWaits(), heard: time.Now(),
 	}
 	for _, r := range b.records {
@@ -101,8 +101,9 @@ func (s *shift) run(ctx context.Context) error {
 	beside.Go(func() { s.watchAge(pullCtx) })
 	s.loop(ctx, stopPull)
 	stopPull()
+	close(s.work)
 	beside.Wait()
-	s.crew.Close()
+	s.crew.Wait()
 	s.cancelSend()
 	s.turnAway()
 	s.tellLost()
@@ -171,9 +172,19 @@ func (s *shift) underWay() bool {
 }
 
 // aside runs a job beside the loop, which waits for it and then does what it
-// returned.
+// returned. Whoever is done takes the next job: a stack grown anew for each send
+// costs more than the loop does.
 func (s *shift) aside(job func() (effect func())) {
-	s.crew.Go(func() { s.ended <- job() })
+	select {
+	case s.work <- job:
+	default:
+		s.crew.Go(func() {
+			s.ended <- job()
+			for next := range s.work {
+				s.ended <- next()
+			}
+		})
+	}
 }
 
 // end begins the end of the shift; the first cause counts.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/secret"
 )
 
@@ -30,7 +31,7 @@ type decode func(*decoder, *envelope) error
 // call makes one call and never a second one. While a hold waits this is all that
 // it keeps of ours: nothing of a reply is there before its first byte.
 func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Duration, take decode) error {
-	limited, cancel := within(ctx, wait+Grace)
+	limited, cancel := deadline.Within(ctx, wait+Grace, Slack)
 	defer cancel()
 	req, token, err := c.request(limited, tool, body)
 	if err != nil {
@@ -54,15 +55,6 @@ func (c *Client) call(ctx context.Context, tool Tool, body []byte, wait time.Dur
 		c.options.Observe(result)
 	}
 	return err
-}
-
-// within gives a context that ends after d. One that ends about then by itself is
-// as good, and a hold is lighter without another around it.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d+Slack {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, d)
 }
 
 // receive reads and judges a reply.

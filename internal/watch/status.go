@@ -19,7 +19,6 @@ func (t *term) ask(ctx context.Context, p *purchase, s step, now time.Time) {
 		t.sense.holds++
 	}
 	t.schedule(p, now)
-	// A new goroutine, not one of the crew: what waits for long waits on a stack that nothing has grown yet.
 	t.jobs.Go(func() {
 		reply, err := t.conn.Reader.Status(callCtx, r)
 		c.cancel()

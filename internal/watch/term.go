@@ -83,7 +83,7 @@ func (t *term) run(ctx context.Context) error {
 	defer t.jobs.Wait()
 	defer cancel()
 	t.budget.join(t.seat, t.began)
-	t.beside(func() { t.writer.run(ctx) })
+	t.jobs.Go(func() { t.writer.run(ctx) })
 	t.loadSet(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -121,19 +121,10 @@ func (t *term) close() {
 
 // spawn runs a job beside the loop; what it returns is run by the loop.
 func (t *term) spawn(ctx context.Context, job func(context.Context) effect) {
-	t.beside(func() {
+	t.jobs.Go(func() {
 		if e := job(ctx); e != nil {
 			t.hand(ctx, e)
 		}
-	})
-}
-
-// beside runs a job that the term waits for in the end.
-func (t *term) beside(job func()) {
-	t.jobs.Add(1)
-	t.w.crew.Go(func() {
-		defer t.jobs.Done()
-		job()
 	})
 }
 

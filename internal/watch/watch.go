@@ -38,8 +38,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/heraldbridge/herald/internal/crew"
 )
 
 // Watcher watches connections. Its methods may be called at any time, from any goroutine.
@@ -57,7 +55,6 @@ type Watcher struct {
 	budgets budgets
 	auth    authGate
 	halted  atomic.Bool // Envoy refuses this version of the client
-	crew    *crew.Crew  // runs the jobs of all terms
 
 	mu      sync.Mutex
 	wanted  map[string]Connection
@@ -87,15 +84,10 @@ func New(o Options) (*Watcher, error) {
 	return w, nil
 }
 
-// spareHands is how many goroutines may wait for a job.
-const spareHands = 64
-
 // Run watches until ctx ends and everything is stopped. It may be run once at a time.
 func (w *Watcher) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	w.crew = crew.New(spareHands)
 	defer w.forget()
-	defer w.crew.Close()
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,6 +35,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/heraldbridge/herald/internal/deadline"
 	"github.com/heraldbridge/herald/internal/secret"
 	"github.com/heraldbridge/herald/internal/sinks"
 )
@@ -156,7 +157,7 @@ func (s *Sink) Close() error {
 
 // Send posts one notification, once.
 func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, error) {
-	ctx, cancel := within(ctx, s.config.Timeout)
+	ctx, cancel := deadline.Within(ctx, s.config.Timeout, s.config.Timeout/8)
 	defer cancel()
 	keys, err := s.keys(ctx)
 	if err != nil {
@@ -185,14 +186,6 @@ func (s *Sink) Send(ctx context.Context, n sinks.Notification) (sinks.Receipt, e
 		return sinks.Receipt{}, s.fail(f)
 	}
 	return sinks.Receipt{Detail: strconv.Itoa(answer.Status)}, nil
-}
-
-// within gives a context that ends after d. One that ends about then by itself is as good, and cheaper than another.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d+d/8 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, d)
 }
 
 func (s *Sink) keys(ctx context.Context) ([]secret.Value, error) {
