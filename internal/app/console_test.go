@@ -21,7 +21,6 @@ import (
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/deliver"
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/natstest"
 	"github.com/heraldbridge/herald/internal/redistest"
 	"github.com/heraldbridge/herald/internal/stream"
 )
@@ -61,20 +60,9 @@ subscriptions:
 		text = strings.Replace(text, `redis: { url: "" }`, "", 1)
 	}
 	write(t, file, text)
-	cfg, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(t.Context(), Options{Config: cfg, Role: config.RoleNotifier, Log: slog.New(slog.DiscardHandler), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus, err := stream.Open(t.Context(), stream.Options{URL: natstest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = bus.Close(context.WithoutCancel(t.Context())) })
+	a, bus := newNotifier(t, file, slog.New(slog.DiscardHandler))
 	st := &stores{bus: bus}
+	var err error
 	if redisURL == "" {
 		st.state, err = dedupe.OpenKV(t.Context(), bus.JetStream(), dedupe.KVOptions{Metrics: prometheus.NewRegistry()})
 	} else {

@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/deliver"
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/natstest"
 	"github.com/heraldbridge/herald/internal/stream"
 )
 
@@ -40,19 +38,8 @@ func newYard(t *testing.T) *yard {
 	block := `  - { name: %s, webhook: { url: "` + y.hook.server.URL + `", secrets: ["file:key"], allow_cidrs: [127.0.0.0/8], timeout: 60s }, concurrency: 1 }` + "\n"
 	write(t, filepath.Join(dir, "herald.yaml"), "sinks:\n"+fmt.Sprintf(block, "stays")+fmt.Sprintf(block, "leaves")+
 		"subscriptions:\n  - { name: all, match: 'true', sinks: [leaves] }\n")
-	cfg, err := config.Load(filepath.Join(dir, "herald.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.NewTextHandler(&y.said, nil))
-	if y.a, err = New(t.Context(), Options{Config: cfg, Role: config.RoleNotifier, Log: log, Version: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	bus, err := stream.Open(t.Context(), stream.Options{URL: natstest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = bus.Close(context.WithoutCancel(t.Context())) })
+	a, bus := newNotifier(t, filepath.Join(dir, "herald.yaml"), slog.New(slog.NewTextHandler(&y.said, nil)))
+	y.a = a
 	kv, err := dedupe.OpenKV(t.Context(), bus.JetStream(), dedupe.KVOptions{})
 	if err != nil {
 		t.Fatal(err)

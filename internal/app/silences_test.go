@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/heraldbridge/herald/config"
 	"github.com/heraldbridge/herald/internal/dedupe"
 	"github.com/heraldbridge/herald/internal/deliver"
 	"github.com/heraldbridge/herald/internal/events"
-	"github.com/heraldbridge/herald/internal/natstest"
 	"github.com/heraldbridge/herald/internal/stream"
 )
 
@@ -28,19 +26,7 @@ sinks:
 subscriptions:
   - { name: unsettled, match: unsettled, repeat: 1h, sinks: [ops] }
 `)
-	cfg, err := config.Load(filepath.Join(dir, "herald.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(t.Context(), Options{Config: cfg, Role: config.RoleNotifier, Log: slog.New(slog.DiscardHandler), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus, err := stream.Open(t.Context(), stream.Options{URL: natstest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = bus.Close(context.WithoutCancel(t.Context())) })
+	a, bus := newNotifier(t, filepath.Join(dir, "herald.yaml"), slog.New(slog.DiscardHandler))
 	kv, err := dedupe.OpenKV(t.Context(), bus.JetStream(), dedupe.KVOptions{})
 	if err != nil {
 		t.Fatal(err)
